@@ -81,13 +81,13 @@ DAEMONFUZZ := $(patsubst %,tests/fuzz/fuzz_%.c,jobfile config store api)
 DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
                bench/submit.c bench/restart.c \
                $(DAEMONFUZZ)
-# libfirn_train lives in other people's processes: it has what is in train and
-# wire, and the few files below them that need libc alone.
+# libfirn_train is linked into users' programs: the files of train and wire, and
+# the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
             $(addprefix src/,base/status.c base/fmath.c base/rng.c \
               base/str.c base/utf8.c base/jsonwrite.c \
               model/freeze.c model/transfer.c)
-# libfirn_d2 is loaded before a BLAS: products whose bits are fixed.
+# libfirn_d2 is preloaded in front of a BLAS: matrix products with fixed bits.
 BLASSRC := $(sort $(wildcard src/blas/*.c))
 TLIBSRC := $(sort $(wildcard tests/lib/*.c))
 with_libs = $(filter-out $(if $(DAEMONLACKS),$(DAEMONUSERS)) \
@@ -146,7 +146,7 @@ STYLE := tools/check_layers.sh tools/check_headers.sh tools/check_style.sh \
          tools/check_circles.sh tools/check_commits.sh
 E2E   := $(call first,$(SLOW),$(sort $(wildcard tests/e2e/*.sh \
            tests/golden/*.sh)))
-# What has a Slurm of its own mostly waits: of these a sanitizer sees the first.
+# Tests that start a Slurm mostly wait: under a sanitizer only the first runs.
 E2E_SAN := $(filter-out tests/e2e/9% tests/golden/% $(if $(FIRN_SOAK),, \
              tests/e2e/31% tests/e2e/32% tests/e2e/33% tests/e2e/35% \
              tests/e2e/36%),$(E2E))
@@ -161,7 +161,7 @@ Q := @
 say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
-# run TESTS: those that wait beside the others, three more than there are cores.
+# run TESTS: tests that wait run beside the others, three more than cores.
 RUN := tools/run_tests.sh -j $(JOBS)
 run = $(RUN) -m $$(($(JOBS) + 3)) '$(call waiting,$(1))' $(1)
 export CC
@@ -179,12 +179,12 @@ TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
      d2 $(EXAMPLES) firnd
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
-	$(if $(SODIUM),,$(Q)echo 'there is no libsodium: libfirn_train is built \
+	$(if $(SODIUM),,$(Q)echo 'libsodium is missing: libfirn_train is built \
 	    without groups of processes on several hosts')
 d2: $(BUILD)/libfirn_d2.a $(BUILD)/libfirn_d2.so
 firn: $(BUILD)/firn
 firnd: $(if $(DAEMONMAIN),$(BUILD)/firnd,$(if $(DAEMONSRC),$(BUILD)/libfirnd.a))
-	$(if $(DAEMONLACKS),$(Q)echo 'firnd is left out: there is no $(DAEMONLACKS)')
+	$(if $(DAEMONLACKS),$(Q)echo 'firnd is not built: $(DAEMONLACKS) is missing')
 tests: $(TESTS)
 benches: $(BENCHES)
 
@@ -198,7 +198,7 @@ $(BUILD)/firn: $(CLIOBJ) $(PARTS)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(CLIOBJ) $(WITH_PLUGINS) \
 	    -Wl,--as-needed $(CLIENTLIBS) $(LIBS)
 	$(if $(CLIENTLACKS),$(Q)echo \
-	    'the commands for firnd are left out: there is no $(CLIENTLACKS)')
+	    'the commands for firnd are left out: $(CLIENTLACKS) is missing')
 
 $(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 	$(say) LD $@
@@ -266,7 +266,7 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(WERROR) -MMD -MP -c -o $@ $<
 
-# Sums stay in the order they are written in; the rest may be made wide.
+# -O3 vectorises, but keeps sums in the order in which they are written.
 $(BUILD)/obj/examples/%.o: private ALL_CFLAGS += -Iexamples -O3 $(ZLIB_CFLAGS)
 ZLIB_CFLAGS := $(if $(ZLIB),-DEXAMPLES_WITH_ZLIB)
 $(BUILD)/examples/%: $(BUILD)/obj/examples/main_%.o $(call obj,$(EXSRC)) \
@@ -294,13 +294,13 @@ $(BUILD)/obj/src/model/profile_load.o: $(BUILD)/gen/model/profiles.inc
 $(BUILD)/obj/src/repro/reproshelf.o: private ALL_CFLAGS += -I$(BUILD)/gen
 $(BUILD)/obj/src/repro/reproshelf.o: $(BUILD)/gen/repro/papers.inc
 
-# What tests share. A program gets of it, and of the libraries, what it uses:
-# it links and, under a checker, starts in a fraction of the time.
+# Shared by the tests. As an archive: a test is linked with the files that it
+# uses only, so it links and, under valgrind, starts in a fraction of the time.
 $(BUILD)/libtest.a: $(TLIBOBJ)
 	$(say) AR $@
 	$(Q)rm -f $@ && ar qcs $@ $^
 
-# There are hundreds of them: by the fastest linker there is.
+# There are hundreds of tests: they are linked by the fastest linker found.
 TESTLD := $(firstword $(foreach ld,lld gold,$(if $(shell \
             command -v ld.$(ld)),-fuse-ld=$(ld))))
 link_test = $(CC) $(ALL_CFLAGS) $(TESTLD) $(LDFLAGS) -o $@ $^ -Wl,--as-needed -lcmocka \
@@ -314,21 +314,21 @@ $(BUILD)/tests/examples/%: $(BUILD)/obj/tests/examples/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(if $(ZLIB),-lz)
 
-# A driver's library for firnd to load where there is no driver.
+# A fake of NVIDIA's library, which firnd loads where there is no driver.
 FAKENVML := $(BUILD)/tests/fake/libnvidia-ml.so.1
 $(FAKENVML): $(BUILD)/obj/tests/lib/fakenvml.o
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^
 
-# What makes the processes of a test slow: `make slow`.
+# Delays calls of the processes of a test: `make slow`.
 SLOWCALLS := $(BUILD)/tests/slow/slowcalls.so
 $(SLOWCALLS): $(BUILD)/obj/tests/slow/slowcalls.o
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^ -ldl
 
-# What makes calls of a program fail, one after the other: tests/fault.
+# Makes calls of a program fail, one after the other: tests/fault.
 FAULTCALLS := $(BUILD)/tests/fault/faultcalls.so
 $(FAULTCALLS): $(BUILD)/obj/tests/fault/faultcalls.o
 	$(say) LD $@
@@ -348,7 +348,7 @@ $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
 
-# These run the program itself.
+# These tests run firn and firnd themselves.
 $(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
 $(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd $(FAULTCALLS) \
   $(EXAMPLES)
@@ -371,7 +371,7 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(PARTS)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test)
 
-# Rewritten only when it differs, so that its date tells when flags changed.
+# Rewritten only when it differs: its date is that of the last change of flags.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
 	$(Q)echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' | cmp -s - $@ || \
@@ -379,8 +379,8 @@ $(BUILD)/flags: FORCE
 
 # --- tests -----------------------------------------------------------------
 
-# make test T=NAME: one test, or several, by any part of the name that says which:
-# plan, core/test_plan, 210, tools/plant, python/test_loader.
+# make test T=NAME: one test, or several, by name (plan, core/test_plan), number
+# (210), or path (tools/plant, python/test_loader).
 ifdef T
 stem = $(foreach t,$(T),$(1)$(t)$(2))
 T_UNIT := $(sort $(filter $(call stem,$(BUILD)/tests/,) $(call stem,%/test_,) \
@@ -402,14 +402,18 @@ test: $(TESTS)
 	$(Q)$(call run,$(TESTS))
 endif
 
+# The table of a job's life in docs/jobs.md, from src/daemon/life.c.
+life-docs: $(BUILD)/tests/daemon/test_life
+	$(Q)FIRN_WRITE_DOCS=1 $<
+
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
 e2e: all $(FAKENVML)
 	$(Q)$(call run,$(E2E))
 
-# All that ./check runs with these flags, so that no two of its parts build the
-# same file at the same time.
+# Everything that ./check needs with these flags, so that its two lanes do not
+# build the same file at the same time.
 built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS)
 test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
 test-e2e: test-e2e-built
@@ -428,8 +432,8 @@ export TALLY
 # needs line numbers; with all of -g gcc takes almost twice as long.
 CHECKED = OPT=-O1 TESTOPT=-O0 DEBUG=-g1 WERROR=
 
-# Under a checker the property tests try fewer random scenes: the plain run has
-# tried them all, and here each costs ten to thirty times as much.
+# Under a sanitizer or valgrind the property tests try fewer random scenes, as
+# each costs ten to thirty times as much as in the plain run.
 asan tsan valgrind: export FIRN_QUICK = 1
 
 # X-built makes the programs that X runs: ./check makes them while tests wait.
@@ -439,8 +443,8 @@ asan-built:
 asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
-# Only trainers have threads, and the daemon while its policy thinks; the
-# latter is built for that when there is time.
+# Trainers have threads, and so has the daemon while a policy decides; the
+# daemon is built for TSan in `make soak` only.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
 TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
@@ -522,9 +526,9 @@ $(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(PARTS)
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_CFLAGS)) $(TESTINC) \
 	    $(WERROR) -o $@ $^ $(LIBS)
 
-# Whatever has several processes, or threads, slow in all of them: DELAYS is the
-# share of calls that are delayed, and by how many milliseconds at most. Then the
-# tests on Slurm, with one that takes up to SLURM_MS for whatever it does.
+# The tests with several processes or threads, with delays in all of them: DELAYS
+# is the share of calls that are delayed, and the longest delay in milliseconds.
+# Then the tests on a Slurm that delays each operation by up to SLURM_MS.
 DELAYS ?= 0.03,60
 SLURM_MS ?= 1500
 SLOW_TESTS = $(filter $(addprefix $(BUILD)/tests/,engine/% daemon/% fault/% \
@@ -549,7 +553,8 @@ soak: all $(TESTS) $(FAKENVML) $(filter %/submit %/restart,$(BENCHES))
 	    restart $(BUILD)/firnd)
 
 # Thousands of kill -9; FIRN_KILLS, FIRN_SHEPHERD_KILLS and FIRN_SLURM_CRASHES
-# say how many. What passed is kept in $(BUILD)/kills: it goes on where it was.
+# are the numbers. Finished batches are kept in $(BUILD)/kills, so that an
+# interrupted campaign can continue.
 kills: all $(patsubst %,$(BUILD)/tests/fault/test_%,kill shepherds slurm)
 	$(Q)tools/run_kills.sh -j $(JOBS) $(BUILD)
 
@@ -557,7 +562,7 @@ bench: all $(BENCHES)
 	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
 
-# The papers' tables and figures, by $FIRN_DATA, into docs/results.md.
+# The tables and figures of the papers, from $FIRN_DATA, into docs/results.md.
 results: all
 	$(Q)$(BUILD)/firn repro --report docs/results.md
 
@@ -566,7 +571,7 @@ manual: $(BUILD)/firn
 	$(Q)tools/manual.sh $(BUILD)/firn >$(BUILD)/firn.1
 	$(Q)cp $(BUILD)/firn.1 docs/firn.1
 
-# Needs gnuplot, and says so; the drawn files are kept in docs/.
+# Needs gnuplot; the plots are kept in docs/.
 plots: all
 	$(Q)tools/plots.sh
 
@@ -619,6 +624,7 @@ help:
 	@echo 'make e2e        the shell tests: the program, golden results,'
 	@echo '                installation, determinism'
 	@echo 'make style      layers, headers, style, and the tests of these'
+	@echo 'make life-docs  the table of a job'\''s life in docs/jobs.md'
 	@echo 'make check      style, test, e2e and fuzz, with one summary'
 	@echo 'make asan       unit and shell tests under ASan and UBSan'
 	@echo 'make tsan       unit tests under TSan'
@@ -642,7 +648,7 @@ help:
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
 
 FORCE:
-.PHONY: all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
+.PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
         install \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # check_commits.sh - fails when a commit message breaks a rule of the house.
 #
-#   check_commits.sh              the commits after $base below
+#   check_commits.sh              the commits since the date below
 #   check_commits.sh RANGE        those of a range, as main..HEAD
 #   check_commits.sh FILE         one message, not committed yet
 #
@@ -12,9 +12,10 @@
 # The rules: the subject is "area: imperative" (engine: report a lost node) and
 # has at most 72 characters; a blank line and a body follow, which say why and
 # what was measured. Merges and reverts have the subjects that git gives them.
-# Skipped (77) where there is no history: an unpacked archive, a shallow clone.
+# Skipped (77) where there is no history, as in an unpacked archive. Commits
+# before the date were made without these rules.
 
-base=0fa4d14dd8f7cb02e09369cf46cdabf9f3bc4f63
+first_day=2026-11-17
 max_subject=72
 
 # Is a file, whose first line names the commit, a good message? Prints each
@@ -68,9 +69,13 @@ fi
 cd "$(dirname "$0")/.." || exit 2
 [ -e .git ] && command -v git >/dev/null ||
     { echo "there is no history here"; exit 77; }
-[ $# -gt 0 ] || git cat-file -e $base 2>/dev/null ||
-    { echo "the history does not reach back to $base"; exit 77; }
-commits=$(git rev-list --no-merges "${1:-$base..HEAD}") || exit 2
+unknown=2
+[ $# -gt 0 ] || {
+    set -- --since="$first_day 00:00:00 +0000" HEAD
+    unknown=77
+}
+commits=$(git rev-list --no-merges "$@" 2>/dev/null) ||
+    { echo "git cannot list the commits of $*"; exit $unknown; }
 message=$(mktemp "${TMPDIR:-/tmp}/firn-message.XXXXXX") || exit 2
 trap 'rm -f "$message"' EXIT
 trap 'exit 130' INT TERM

@@ -261,7 +261,7 @@ done
 is_plugin()
 {
     grep -q -e '^const struct firn_[a-z]*_def firn_[a-z0-9_]* = ' \
-        -e '^const struct world_def compat_[a-z0-9_]* = ' \
+        -e '^const struct firn_world_def compat_[a-z0-9_]* = ' \
         -e '^int main(int argc, char \*\*argv)$' "$1"
 }
 for name in $(find src -name '*.[ch]' | sed 's|.*/||' | sort | uniq -d); do

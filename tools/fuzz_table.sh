@@ -1,5 +1,5 @@
 #!/bin/sh
-# fuzz_table.sh - what the last run of each fuzz target came to.
+# fuzz_table.sh - a table of the last run of each fuzz target.
 #
 #   fuzz_table.sh FOLDER
 #

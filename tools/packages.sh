@@ -1,10 +1,9 @@
 # packages.sh - finds out what is missing on this machine, and installs it.
 #
 # To be sourced by ./quickstart and ./check, from the root of the tree. POSIX
-# sh: a bare Debian has nothing else. What is there is found by looking for
-# the thing itself (a command, a pkg-config name), so that a machine which has
-# it from elsewhere is left alone; what is missing is named by its Debian
-# package. Nothing is asked for, and no network is used, when all is there.
+# sh: a bare Debian has nothing else. A package counts as installed if its
+# command or library is found, wherever it comes from; missing ones are installed
+# by their Debian names. If all is there, neither root nor a network is needed.
 
 # libcyaml-dev wants libyaml when linking, but does not bring it.
 build_packages="build-essential pkg-config libcyaml-dev libyaml-dev
@@ -63,7 +62,7 @@ has_library()
     has_command pkg-config && pkg-config --exists "$1" 2>/dev/null
 }
 
-# A daemon's folder is not on everybody's path.
+# /usr/sbin is not on the path of every user.
 has_daemon()
 {
     has_command "$1" || [ -x "/usr/sbin/$1" ]

@@ -28,8 +28,9 @@ case $build in
 /*) ;;
 *) build=$root/$build ;;
 esac
-# Short: the names of sockets have no room for more.
-tmp=$(mktemp -d "${TMPDIR:-/tmp}/blk.XXXXXX") || exit 2
+# In /tmp: root's TMPDIR may be closed to other users, and the names of sockets
+# must be short.
+tmp=$(mktemp -d /tmp/firn-page.XXXXXX) || exit 2
 
 # ours: the processes that have the scratch folder in their environment.
 ours()

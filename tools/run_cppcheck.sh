@@ -1,11 +1,10 @@
 #!/bin/sh
 # run_cppcheck.sh - cppcheck over the sources.
 #
-# Only what is surely wrong or slow, not taste; a line that knows better says
-# why in a comment "cppcheck-suppress id". Casts of pointers are how tables of
-# offsets work (firn/option.h), so they are not looked at.
-# FIRN_BUG() is shown to it as abort(), of which it knows that it never comes
-# back.
+# Warnings, performance and portability, not style; a false alarm is suppressed
+# by a comment "cppcheck-suppress id" with the reason. Casts of pointers are not
+# reported: tables of offsets need them (firn/option.h). FIRN_BUG() is defined as
+# abort(), so that cppcheck knows that it does not return.
 
 cd "$(dirname "$0")/.." || exit 2
 command -v cppcheck >/dev/null || { echo "no cppcheck"; exit 77; }

@@ -13,15 +13,15 @@ FIRN_C_BEGIN
 
 /* The world of that name, for firn_sim_options.world; NULL with a sentence
  * that names all. */
-FIRN_API const struct world_def *firn_compat_find(const char *name,
-                                                  struct firn_error *err);
+FIRN_API const struct firn_world_def *firn_compat_find(const char *name,
+                                                       struct firn_error *err);
 
 /* All of them, in the order of compat.def. */
-FIRN_API const struct world_def *const *firn_compats(size_t *n);
+FIRN_API const struct firn_world_def *const *firn_compats(size_t *n);
 
 /* Its name and one line about it. */
-FIRN_API const char *firn_compat_name(const struct world_def *world);
-FIRN_API const char *firn_compat_summary(const struct world_def *world);
+FIRN_API const char *firn_compat_name(const struct firn_world_def *world);
+FIRN_API const char *firn_compat_summary(const struct firn_world_def *world);
 
 FIRN_C_END
 

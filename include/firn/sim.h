@@ -62,15 +62,15 @@ enum firn_sim_forecast {
 /* "fit", "tables", "pollux", "data"; NULL beyond them. */
 FIRN_API const char *firn_sim_forecast_name(enum firn_sim_forecast by);
 
-struct world_def;
+struct firn_world_def;
 
 struct firn_policy_def;
 
 /* Start from firn_sim_defaults(); fields are added at the end only. */
 struct firn_sim_options {
-    size_t size;                   /* set by firn_sim_defaults() */
-    const char *trace;             /* path, or path#group */
-    const struct world_def *world; /* firn_compat_find(); NULL: honest */
+    size_t size;                        /* set by firn_sim_defaults() */
+    const char *trace;                  /* path, or path#group */
+    const struct firn_world_def *world; /* firn_compat_find(); NULL: honest */
     const struct firn_cluster *cluster;
     const char *policy; /* a name that firn_policy_find() knows; not read
                          * where policy_def is set */

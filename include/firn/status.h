@@ -25,11 +25,9 @@ FIRN_C_BEGIN
     X(EUNSAVED, "not written to disk", 507)    \
     X(ELIMIT, "above a limit", 429)
 
-enum firn_status {
-#define X(code, text, http) FIRN_##code,
-    FIRN_STATUS_MAP(X)
-#undef X
-};
+#define FIRN_STATUS_CODE_(code, text, http) FIRN_##code,
+enum firn_status { FIRN_STATUS_MAP(FIRN_STATUS_CODE_) };
+#undef FIRN_STATUS_CODE_
 
 enum { FIRN_ERROR_TEXT = 512 };
 

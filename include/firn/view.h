@@ -10,8 +10,6 @@
 
 FIRN_C_BEGIN
 
-struct arena;
-struct state;
 struct firn_forecast_def;
 
 struct firn_view {
@@ -23,10 +21,11 @@ struct firn_view {
     int gpus_up;     /* GPUs on nodes that are up */
     int gpus_free;   /* of those, not held by a job */
     uint64_t seed;   /* for policies that draw: same seed, same plan */
-    struct arena *scratch;
-    const struct state *state; /* core's; policies leave it alone */
 
-    /* Behind firn/forecast.h; policies leave them alone. */
+    /* Used by the functions of firn/view.h and firn/forecast.h; policies leave
+     * them alone. */
+    void *scratch;
+    const void *state;
     const struct firn_forecast_def *forecast;
     void *forecaster;
 };

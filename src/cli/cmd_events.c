@@ -76,16 +76,13 @@ static void put_event(const json_t *event, struct firn_buf *out)
 
 /* --- history -------------------------------------------------------------- */
 
-static enum firn_status get_page(struct stream *t, json_t **out,
-                                 struct firn_error *err)
+/* Sets the path of the events after the last one seen; `query` ends in '?' or
+ * '&'. */
+static void make_path(const struct stream *t, const char *query, char path[96])
 {
-    char path[96];
+    int n = snprintf(path, 96, "/v1/events%safter=%.0f", query, t->seen);
     if (t->job >= 0)
-        snprintf(path, sizeof path, "/v1/events?after=%.0f&job=%.0f", t->seen,
-                 t->job);
-    else
-        snprintf(path, sizeof path, "/v1/events?after=%.0f", t->seen);
-    return client_get(t->live->client, path, out, err);
+        snprintf(path + n, 96 - (size_t)n, "&job=%.0f", t->job);
 }
 
 /* Gets all pages; with --last keeps only the newest events. */
@@ -94,7 +91,9 @@ static enum firn_status get_history(struct stream *t, json_t *events,
 {
     for (;;) {
         json_t *one = NULL;
-        FIRN_TRY(get_page(t, &one, err));
+        char path[96];
+        make_path(t, "?", path);
+        FIRN_TRY(client_get(t->live->client, path, &one, err));
         const json_t *list = answer_list(one, "events");
         size_t n = json_array_size(list);
         json_array_extend(events, (json_t *)list);
@@ -178,10 +177,7 @@ static int follow(struct stream *t)
     for (;;) {
         struct firn_error err = {0};
         char path[96];
-        int n = snprintf(path, sizeof path, "/v1/events?follow=1&after=%.0f",
-                         t->seen);
-        if (t->job >= 0)
-            snprintf(path + n, sizeof path - (size_t)n, "&job=%.0f", t->job);
+        make_path(t, "?follow=1&", path);
         buf_clear(&t->line);
         enum firn_status status =
             client_stream(t->live->client, path, take, t, &err);

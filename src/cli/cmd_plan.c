@@ -81,7 +81,7 @@ static int ask(struct live *live, const struct args *args, char **argv)
 static int check(const struct args *args, bool has_command)
 {
     if (args->file == NULL && !has_command)
-        return flags_wrong(&page, "say -f FILE, or -- and a command");
+        return flags_wrong(&page, "no job given: use -f FILE, or -- COMMAND");
     if (args->file != NULL && (has_command || job_flags_any(&args->job)))
         return flags_wrong(&page, "-f takes the whole job from the file: give "
                                   "no job options and no command with it");

@@ -19,7 +19,6 @@
 #include "cli/profile_page.h"
 #include "cli/profile_show.h"
 #include "cli/profile_table.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,47 +195,25 @@ static void eval_tables(struct eval *ev, const struct profile_table *a,
         mem_free(profile_table_of(a, b->apps.at[i], &nfit));
         if (nfit == 0)
             fprintf(stderr,
-                    "firn profile: '%s' is in %s only: nothing to fit it on\n",
+                    "firn profile: '%s' is only in %s and cannot be fitted\n",
                     b->apps.at[i], b->path);
     }
 }
 
-static void eval_halves(struct eval *ev, const struct profile_table *a,
-                        uint64_t seed)
+/* Without a test table: fits and tests all rows, or (`is_split`) fits a random
+ * half and tests the other. */
+static void eval_one_table(struct eval *ev, const struct profile_table *a,
+                           bool is_split, uint64_t seed)
 {
     for (size_t i = 0; i < a->apps.n; i++) {
         size_t n;
         const char *app = a->apps.at[i];
         struct evaluate_row *rows = profile_table_of(a, app, &n);
-        size_t half = evaluate_halve(rows, n, seed);
-        eval_app(ev, app, a->path, rows, half, rows + half, n - half);
+        size_t half = is_split ? evaluate_halve(rows, n, seed) : 0;
+        eval_app(ev, app, a->path, rows, is_split ? half : n, rows + half,
+                 n - half);
         mem_free(rows);
     }
-}
-
-static void eval_itself(struct eval *ev, const struct profile_table *a)
-{
-    for (size_t i = 0; i < a->apps.n; i++) {
-        size_t n;
-        const char *app = a->apps.at[i];
-        struct evaluate_row *rows = profile_table_of(a, app, &n);
-        eval_app(ev, app, a->path, rows, n, rows, n);
-        mem_free(rows);
-    }
-}
-
-static enum firn_status write_points(const char *path,
-                                     const struct firn_buf *text,
-                                     struct firn_error *err)
-{
-    errno = 0;
-    FILE *file = fopen(path, "wb");
-    if (file == NULL)
-        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
-    bool is_written = fwrite(text->at, 1, text->n, file) == text->n;
-    if (fclose(file) != 0 || !is_written)
-        return firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
-    return FIRN_OK;
 }
 
 static int finish(struct eval *ev, const struct args *args,
@@ -256,7 +233,7 @@ static int finish(struct eval *ev, const struct args *args,
     int rc = output_write("profile", &out);
     buf_release(&out);
     if (args->points != NULL &&
-        write_points(args->points, &ev->points, &err) != FIRN_OK)
+        output_file(args->points, &ev->points, &err) != FIRN_OK)
         rc = failed(&err);
     if (tested == 0) {
         fprintf(stderr,
@@ -280,12 +257,10 @@ static int run(const struct args *args, bool is_fit,
     if (rc == 0) {
         count_layers(&a, &b);
         eval_init(&ev, a.apps.n, a.nrows + b.nrows);
-        if (is_fit)
-            eval_itself(&ev, &a);
-        else if (args->test != NULL)
+        if (args->test != NULL)
             eval_tables(&ev, &a, &b);
         else
-            eval_halves(&ev, &a, args->seed);
+            eval_one_table(&ev, &a, !is_fit, args->seed);
         rc = finish(&ev, args, page);
         eval_release(&ev);
     }

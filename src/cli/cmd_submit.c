@@ -33,16 +33,18 @@ struct args {
 #define AT(field) offsetof(struct args, field)
 
 static const struct flag table[] = {
-    {"file", 'f', "FILE", "job file, - for standard input; may be repeated",
-     flag_word, AT(files)},
-    {"hold", 0, NULL, "do not start it before 'firn release'", flag_yes,
-     AT(is_held)},
-    {"wait", 0, NULL, "wait for the end; exit with the job's exit status",
+    {"file", 'f', "FILE",
+     "job file (YAML); - reads standard input; may be repeated", flag_word,
+     AT(files)},
+    {"hold", 0, NULL, "do not start the job before 'firn release JOB'",
+     flag_yes, AT(is_held)},
+    {"wait", 0, NULL, "wait for the job to finish; exit with its status",
      flag_yes, AT(waits)},
-    {"request-id", 0, "ID", "submitting the same ID twice makes one job",
-     flag_text, AT(request)},
-    {"dry-run", 0, NULL, "print the job file that would be sent, send nothing",
-     flag_yes, AT(is_dry)},
+    {"request-id", 0, "ID",
+     "idempotency key: two submits with the same ID create one job", flag_text,
+     AT(request)},
+    {"dry-run", 0, NULL, "print the job file without submitting it", flag_yes,
+     AT(is_dry)},
     LIVE_FLAGS,
     {0},
 };
@@ -51,9 +53,10 @@ static const struct flags_page page = {
     .command = "submit",
     .usage = "[options] -f FILE [-f FILE...]\n"
              "[options] -- COMMAND [ARGUMENT...]",
-    .about = "Submits jobs to firnd and prints their numbers, once they are on "
-             "its disk. A job is a YAML file, or is described by the job "
-             "options below. No shell reads the command.",
+    .about = "Submits jobs to firnd and prints their numbers. A printed number "
+             "means that the job is stored on disk. A job is a YAML file (-f) "
+             "or a command with job options; the command is run without a "
+             "shell.",
     .table = table,
     .shared = job_flags_table,
     .shared_head = "job options",
@@ -199,12 +202,15 @@ static int check(const struct args *args, int argc)
 {
     bool has_command = argc > 1;
     if (args->files.n == 0 && !has_command)
-        return flags_wrong(&page, "say -f FILE, or -- and a command");
+        return flags_wrong(&page, "no job given: use -f FILE, or -- COMMAND");
     if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
-        return flags_wrong(&page, "-f takes the whole job from the file: give "
-                                  "no job options and no command with it");
+        return flags_wrong(&page, "-f FILE cannot be combined with a command "
+                                  "or with job options");
     if (args->files.n > 1 && args->request != NULL)
-        return flags_wrong(&page, "--request-id is for one job");
+        return flags_wrong(&page,
+                           "--request-id names one job, but %zu files were "
+                           "given",
+                           args->files.n);
     return -1;
 }
 

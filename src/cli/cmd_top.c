@@ -64,30 +64,23 @@ static enum firn_status update(struct live *live, struct answers *answers,
     return FIRN_OK;
 }
 
-static void put_bar(struct firn_buf *out, double share)
-{
-    enum { WIDTH = 30 };
-    int full = (int)(share * WIDTH + 0.5);
-    buf_putc(out, '[');
-    for (int i = 0; i < WIDTH; i++)
-        buf_putc(out, i < full ? '#' : ' ');
-    buf_putc(out, ']');
-}
-
 static void compose(const struct answers *answers, size_t most,
                     struct firn_buf *out)
 {
+    enum { BAR_WIDTH = 30 };
     double ngpus, nfree;
     live_nodes_sum(answers->nodes, &ngpus, &nfree);
+    double share = ngpus > 0 ? (ngpus - nfree) / ngpus : 0;
     buf_puts(out, "firn  ");
     buf_moment(out, moment_now_s());
     buf_printf(out, "   %zu running, %zu%s pending\n",
                live_jobs_count(answers->jobs, "running"),
                live_jobs_count(answers->jobs, "pending"),
                answer_yes(answers->jobs, "more") ? " and more" : "");
-    buf_puts(out, "GPUs  ");
-    put_bar(out, ngpus > 0 ? (ngpus - nfree) / ngpus : 0);
-    buf_printf(out, " %.0f of %.0f in use\n\n", ngpus - nfree, ngpus);
+    buf_puts(out, "GPUs  [");
+    for (int i = 0; i < BAR_WIDTH; i++)
+        buf_putc(out, i < (int)(share * BAR_WIDTH + 0.5) ? '#' : ' ');
+    buf_printf(out, "] %.0f of %.0f in use\n\n", ngpus - nfree, ngpus);
     live_nodes_table(answers->nodes, out);
     buf_putc(out, '\n');
     live_jobs_lines(answers->jobs, most, out);

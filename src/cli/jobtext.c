@@ -184,9 +184,9 @@ static enum firn_status put_variable(struct firn_buf *out, const char *word,
     }
     if (value == NULL)
         return firn_fail(err, FIRN_EINVAL,
-                         "--env %s: not set in this environment; write "
+                         "--env %s: %s is not set in the environment; give "
                          "%s=VALUE",
-                         name, name);
+                         name, name, name);
     FIRN_TRY(quote(out, "--env", name, err));
     buf_puts(out, ": ");
     return quote(out, "--env", value, err);

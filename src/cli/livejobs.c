@@ -402,7 +402,7 @@ static void put_file(const json_t *job, struct firn_buf *out)
     struct safe_feed feed = {0};
     if (*text == '\0')
         return;
-    buf_puts(out, "\nAs it was sent:\n\n");
+    buf_puts(out, "\nJob file:\n\n");
     safe_feed(&feed, out, (struct firn_bytes){text, strlen(text)});
     safe_feed_end(&feed, out);
     if (out->at[out->n - 1] != '\n')
@@ -478,15 +478,17 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
         "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
         "started_s", "submitted_s", "ended_s",  "epochs",     "file",
         "request",   "reported_s",  "progress", "not_merged", "log",
-        "epoch",     "attempts",    NULL};
+        "epoch",     "attempts",    "ran_s",    NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = answer_number(answer, "progress", -1);
     put_head(answer, out);
     put_times(answer, out);
-    buf_puts(out, "wants gpus: ");
+    buf_puts(out, "requested GPUs: ");
     put_gpus(out, answer);
-    buf_puts(out, "\nholds gpus: ");
+    buf_puts(out, "\nheld GPUs: ");
     safe_puts(out, answer_text(answer, "gpus"));
+    buf_puts(out, "\ntime on GPUs: ");
+    put_job_ran(out, answer);
     buf_putc(out, '\n');
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);

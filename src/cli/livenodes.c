@@ -27,21 +27,14 @@ static void add_row(struct table *table, const json_t *node, bool has_why)
         answer_cell(table, answer_text(node, "why"));
 }
 
-/* Does a node have a reason for being out of service? */
-static bool any_why(const json_t *nodes)
-{
-    for (size_t i = 0; i < json_array_size(nodes); i++)
-        if (json_object_get(json_array_get(nodes, i), "why") != NULL)
-            return true;
-    return false;
-}
-
 void live_nodes_table(const json_t *answer, struct firn_buf *out)
 {
     static const char *const heads[] = {"NODE", "STATE",   "TYPE", "GPUS",
                                         "FREE", "OUTSIDE", "GIB"};
     const json_t *nodes = answer_list(answer, "nodes");
-    bool has_why = any_why(nodes);
+    bool has_why = false;
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        has_why |= json_object_get(json_array_get(nodes, i), "why") != NULL;
     struct table table;
     table_init(&table, has_why ? "lllrrrrl" : "lllrrrr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)

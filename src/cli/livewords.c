@@ -48,18 +48,46 @@ static void put_moment(const json_t *answer, const char *what,
     buf_putc(out, '\n');
 }
 
+/* Appends "needs: 8 GPUs, 40 GiB each" for {"gpus": 8, "mem_gib": 40}. */
+static void put_gpus(const json_t *answer, const char *key, const char *label,
+                     const char *kind, struct firn_buf *out)
+{
+    const json_t *amount = json_object_get(answer, key);
+    double gpus = answer_number(amount, "gpus", -1);
+    double mem_gib = answer_number(amount, "mem_gib", 0);
+    if (gpus < 0)
+        return;
+    buf_printf(out, "%s: %.0f %sGPU%s", label, gpus, kind,
+               gpus == 1 ? "" : "s");
+    if (mem_gib > 0)
+        buf_printf(out, ", %g GiB each", mem_gib);
+    buf_putc(out, '\n');
+}
+
+/* Appends "label: NUMBER unit" if the number is known. */
+static void put_number(const json_t *answer, const char *key, const char *label,
+                       const char *unit, struct firn_buf *out)
+{
+    double number = answer_number(answer, key, -1);
+    if (number >= 0)
+        buf_printf(out, "%s: %.4g %s\n", label, number, unit);
+}
+
 void live_why_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
-        "id", "name", "text", "next", "next_s", "note", "not_merged", NULL};
+        "id",   "name",   "text", "need",       "have",
+        "next", "next_s", "note", "not_merged", NULL};
     double next_s = answer_number(answer, "next_s", -1);
     put_line(answer, "text", "", out);
     answer_fields(answer, printed, out);
+    put_gpus(answer, "need", "needs", "", out);
+    put_gpus(answer, "have", "free", "suitable ", out);
     if (next_s > 0) {
         bool waits = strcmp(answer_text(answer, "state"), "pending") == 0;
-        bool is_tried = strcmp(answer_text(answer, "reason"), "retry") == 0;
-        buf_puts(out, !waits     ? "done in: about "
-                      : is_tried ? "tried again in: about "
+        bool is_retry = strcmp(answer_text(answer, "reason"), "retry") == 0;
+        buf_puts(out, !waits     ? "ends in: about "
+                      : is_retry ? "retried in: about "
                                  : "GPUs free in: about ");
         buf_span(out, next_s);
         buf_putc(out, '\n');
@@ -72,13 +100,23 @@ void live_why_page(const json_t *answer, struct firn_buf *out)
 void live_eta_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
-        "id",       "name",           "text",   "start_s", "start_range_s",
-        "finish_s", "finish_range_s", "change", "starts",  "unknown",
-        NULL};
+        "id",        "name",     "text",           "start_s",  "start_range_s",
+        "rate",      "finish_s", "finish_range_s", "change",   "starts",
+        "gpus",      "unknown",  "slows",          "is_guess", "memory_gib",
+        "simulated", NULL};
     put_line(answer, "text", "", out);
     put_moment(answer, "start", "starts", out);
-    put_moment(answer, "finish", "done", out);
+    put_moment(answer, "finish", "ends", out);
+    put_line(answer, "gpus", "GPUs: ", out);
+    put_number(answer, "rate", "speed", "times that of the requested GPUs",
+               out);
+    put_number(answer, "memory_gib", "memory", "GiB per GPU", out);
+    put_number(answer, "slows", "slows down", "jobs", out);
     answer_fields(answer, printed, out);
+    put_number(answer, "simulated", "simulated", "events", out);
+    if (answer_yes(answer, "is_guess"))
+        buf_puts(out, "The run time is estimated; --duration gives a better "
+                      "prediction.\n");
     put_line(answer, "change", "sooner: ", out);
 }
 

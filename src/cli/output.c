@@ -51,3 +51,12 @@ enum firn_status sink_close(struct sink *sink, struct firn_error *err)
     return firn_fail(err, FIRN_EIO, "%s: cannot be written",
                      sink->path != NULL ? sink->path : "standard output");
 }
+
+enum firn_status output_file(const char *path, const struct firn_buf *text,
+                             struct firn_error *err)
+{
+    struct sink sink;
+    FIRN_TRY(sink_open(&sink, path, err));
+    buf_add(&sink.buf, text->at, text->n);
+    return sink_close(&sink, err);
+}

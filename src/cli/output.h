@@ -14,6 +14,10 @@
  * or 1 if writing failed, after an error message unless the pipe is closed. */
 int output_write(const char *command, const struct firn_buf *text);
 
+/* Writes `text` to a file. FIRN_EIO. */
+enum firn_status output_file(const char *path, const struct firn_buf *text,
+                             struct firn_error *err);
+
 /* Long output, written piece by piece to standard output or to a file. */
 struct sink {
     FILE *file;

@@ -144,7 +144,7 @@ static void fill_compat_help(void)
 {
     struct firn_buf text = {0};
     size_t n;
-    const struct world_def *const *worlds = firn_compats(&n);
+    const struct firn_world_def *const *worlds = firn_compats(&n);
     buf_puts(&text, "use the rules of a published simulator: ");
     for (size_t i = 0; i < n; i++)
         buf_printf(&text, "%s%s",
@@ -211,8 +211,8 @@ static enum firn_status set_format(void *at, const char *text,
 static enum firn_status set_compat(void *at, const char *text,
                                    struct firn_error *err)
 {
-    const struct world_def *world = firn_compat_find(text, err);
-    *(const struct world_def **)at = world;
+    const struct firn_world_def *world = firn_compat_find(text, err);
+    *(const struct firn_world_def **)at = world;
     return world != NULL ? FIRN_OK : FIRN_ENOENT;
 }
 
@@ -300,7 +300,7 @@ static const struct flag table[] = {
      flag_yes, OPTION(shares)},
     {"noise", 0, "PARTS",
      "relative error of reports and predictions: throughput=X,sharing=X,"
-     "transfer=X,report=X,iterations=X (0.1 is 10 %)",
+     "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",
      set_noise, OPTION(noise)},
     {"restart-cost", 0, "COST",
      "time without progress after a change of GPUs: TIME, or APP=TIME for one "
@@ -352,7 +352,7 @@ static const struct flags_page page = {
             "simulation failed, 2 usage error, 130 interrupted.",
 };
 
-static const struct world_def *world_of(const struct sim_args *args)
+static const struct firn_world_def *world_of(const struct sim_args *args)
 {
     return args->options.world ? args->options.world : &world_honest;
 }
@@ -366,7 +366,7 @@ static void add_once(struct words *words, const char *text)
 }
 
 /* All policies that the simulated rules know; firn's own rules know all. */
-static void add_all(const struct world_def *world, struct words *out)
+static void add_all(const struct firn_world_def *world, struct words *out)
 {
     size_t n;
     const struct firn_policy_def *const *defs = firn_policies(&n);

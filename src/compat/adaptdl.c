@@ -607,7 +607,7 @@ static const struct world_policy policies[] = {
     {0},
 };
 
-const struct world_def compat_adaptdl = {
+const struct firn_world_def compat_adaptdl = {
     .name = "adaptdl",
     .summary = "the simulator of Pollux (OSDI 2021): 60 s rounds, 16x4 T4",
     .artifact = "AdaptDL's simulator",

@@ -5,18 +5,18 @@
 #include "base/buf.h"
 #include <string.h>
 
-#define COMPAT(name) extern const struct world_def compat_##name;
+#define COMPAT(name) extern const struct firn_world_def compat_##name;
 #include "compat/compat.def"
 #undef COMPAT
 
-static const struct world_def *const table[] = {
+static const struct firn_world_def *const table[] = {
 #define COMPAT(name) &compat_##name,
 #include "compat/compat.def"
 #undef COMPAT
     NULL};
 
-const struct world_def *firn_compat_find(const char *name,
-                                         struct firn_error *err)
+const struct firn_world_def *firn_compat_find(const char *name,
+                                              struct firn_error *err)
 {
     struct firn_buf known = {0};
     for (size_t i = 0; table[i] != NULL; i++) {
@@ -32,18 +32,18 @@ const struct world_def *firn_compat_find(const char *name,
     return NULL;
 }
 
-const struct world_def *const *firn_compats(size_t *n)
+const struct firn_world_def *const *firn_compats(size_t *n)
 {
     *n = sizeof table / sizeof *table - 1;
     return table;
 }
 
-const char *firn_compat_name(const struct world_def *world)
+const char *firn_compat_name(const struct firn_world_def *world)
 {
     return world->name;
 }
 
-const char *firn_compat_summary(const struct world_def *world)
+const char *firn_compat_summary(const struct firn_world_def *world)
 {
     return world->summary;
 }

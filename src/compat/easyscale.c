@@ -510,7 +510,7 @@ static enum firn_status suits(const struct firn_sim_options *options,
     return FIRN_OK;
 }
 
-const struct world_def compat_easyscale = {
+const struct firn_world_def compat_easyscale = {
     .name = "easyscale",
     .summary = "EasyScale's trace simulator: steps of 60 s, free re-allocation",
     .artifact = "EasyScale's simulator",

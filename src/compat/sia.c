@@ -304,7 +304,7 @@ static const struct firn_engine_def engine_def = {
     .next = adlrounds_next,
 };
 
-const struct world_def compat_sia = {
+const struct firn_world_def compat_sia = {
     .name = "sia",
     .summary = "the simulator of Sia (SOSP 2023): 60 s rounds, three GPU types",
     .artifact = "Sia's simulator",

@@ -474,7 +474,7 @@ static const struct firn_engine_def engine = {
     .next = next,
 };
 
-const struct world_def compat_titan = {
+const struct firn_world_def compat_titan = {
     .name = "titan",
     .summary = "TitanSched: fine-tuning on 8, 12 or 16 nodes of 4 V100",
     .artifact = artifact,

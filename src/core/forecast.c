@@ -34,12 +34,13 @@ double firn_view_left_s(const struct firn_view *view,
 static int gpus_at_once(const struct firn_view *view,
                         const struct firn_job *job)
 {
+    const struct state *state = view->state;
     int most = 0;
     if (!job->spec.one_type)
         return view->gpus_up;
     for (int t = 0; t < view->cluster->ntypes; t++)
-        if ((job->type_mask >> t & 1) && view->state->map.types[t].up > most)
-            most = view->state->map.types[t].up;
+        if ((job->type_mask >> t & 1) && state->map.types[t].up > most)
+            most = state->map.types[t].up;
     return most;
 }
 

@@ -104,6 +104,8 @@ static void refresh(struct forecaster *f, struct outlook *o,
                     const struct firn_job *job)
 {
     outlook_lay_out(f, o, job);
+    o->is_laid_out = true;
+    o->nfits = law_fits(f, job->spec.app);
     o->duration_s = job->spec.duration_s;
     o->version = f->version;
     waytable_clear(&o->answers);
@@ -128,7 +130,11 @@ struct outlook *outlook_make(struct forecaster *f, struct forecaster_key key,
                              const struct firn_job *job)
 {
     struct outlook *o = outlook_keep(f, key);
-    refresh(f, o, job);
+    if (o->is_laid_out && o->duration_s == job->spec.duration_s &&
+        o->nfits == law_fits(f, job->spec.app))
+        o->version = f->version; /* another application's law has changed */
+    else
+        refresh(f, o, job);
     return o;
 }
 
@@ -142,8 +148,10 @@ void forecaster_forget(struct forecaster *f, struct forecaster_key key)
 void forecaster_respec(struct forecaster *f, struct forecaster_key key)
 {
     struct outlook *o = outlook_find(f, key);
-    if (o != NULL)
+    if (o != NULL) {
+        o->is_laid_out = false;
         o->version = f->version - 1;
+    }
 }
 
 static void turn(struct outlook *o, double at_s)
@@ -248,7 +256,9 @@ bool forecaster_running(struct forecaster *f, struct forecaster_key key,
 /* --- what a job holds -------------------------------------------------------
  */
 
-/* As forecaster_held(); `rate` is its fit. */
+/* As forecaster_held(); `rate` is its fit. A type that could not hold all of it
+ * on these nodes is passed over; a simulation learns nothing from such a mix.
+ */
 static struct firn_way way_held(const struct forecaster *f,
                                 const struct outlook *o,
                                 const struct firn_job *job, int *counts,
@@ -279,11 +289,12 @@ static struct firn_way way_held(const struct forecaster *f,
             continue;
         way.type = type;
         double here = outlook_fit(f, o, job, &way);
-        if (here < *rate) {
+        if (here > 0 ? here < *rate : f->priors.is_recorded) {
             *rate = here;
             slowest = way;
         }
     }
+    *rate = isinf(*rate) ? 0 : *rate;
     return slowest;
 }
 

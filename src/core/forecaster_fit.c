@@ -191,7 +191,7 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
     return speed * (times == 1 ? 1 : fm_pow(times, f->priors.scaling));
 }
 
-/* Counts of one type are no counts; of several, there is no type. */
+/* Counts that name one type become that type; with several, `type` is none. */
 static void settle_counts(const struct forecaster *f, struct firn_way *way)
 {
     int ntypes = 0;

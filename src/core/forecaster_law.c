@@ -38,7 +38,7 @@ struct shape {
 struct law {
     const struct firn_profile *base; /* NULL: the application has no profile */
     struct firn_profile profile;     /* statistics and lists are `base`'s */
-    bool is_learned;
+    long nfits;                      /* that succeeded */
     VEC(struct shape) seen[FIRN_TYPES_MAX];
 };
 
@@ -58,12 +58,18 @@ struct known_app law_find(const struct forecaster *f,
 {
     int number = map_find(&f->law_names, job->spec.app);
     const struct law *law = number >= 0 ? f->laws.at[number] : NULL;
-    if (law == NULL || !law->is_learned ||
+    if (law == NULL || law->nfits == 0 ||
         !(batch > 0 || law->profile.batch0 > 0))
         return (struct known_app){0};
     return known_by(f->priors.known, &law->profile,
                     f->priors.known->profiles.n + (size_t)number,
                     job->type_mask);
+}
+
+long law_fits(const struct forecaster *f, const char *app)
+{
+    int number = map_find(&f->law_names, app);
+    return number >= 0 ? f->laws.at[number]->nfits : 0;
 }
 
 /* NULL: the job has no application, or there are too many. */
@@ -220,7 +226,7 @@ static void refit(struct forecaster *f, struct law *law, firn_type_id type)
     gpu->time = time;
     gpu->time.batch_min = least; /* what fits a GPU is not learned here */
     gpu->time.batch_max = most;
-    law->is_learned = true;
+    law->nfits++;
     f->version++;
     trainer_clear(f->priors.trainer);
 }

@@ -9,6 +9,11 @@
  * and never less than what the trainer reported of this very job. What was
  * measured of it from outside holds where nothing else is known.
  *
+ * A profile says what more passes a step save. Of memory that was declared or
+ * measured, FIXED is taken to be there whatever the batch (weights, optimizer),
+ * and the rest to be divided by the passes; not where it is a trace's record,
+ * which has no passes.
+ *
  * Utilisation, the last that is known: the profile's, other jobs' of the
  * application, what was measured of this job, what its trainer reported.
  * Measurements of a job are averaged, the newest counting REPORT_RATE: a
@@ -23,6 +28,7 @@
 #include <math.h>
 
 #define SAMPLE_RATE 0.3
+#define FIXED       0.5
 
 enum { SAMPLES_MIN = 2, LOADS_MAX = 4096 };
 
@@ -140,6 +146,14 @@ static struct firn_load by_profile(const struct forecaster *f,
             known_mem_mib(known, &o->app, &there, way->type, &set) / 1024};
 }
 
+/* Memory that is `gib` in one pass. */
+static double in_passes(const struct forecaster *f, double gib, int passes)
+{
+    return passes > 1 && !f->priors.is_recorded
+               ? gib * (FIXED + (1 - FIXED) / passes)
+               : gib;
+}
+
 /* Before anything was seen of the job itself. */
 static struct firn_load prior_of(const struct forecaster *f,
                                  const struct outlook *o,
@@ -148,7 +162,7 @@ static struct firn_load prior_of(const struct forecaster *f,
 {
     struct firn_load load = unknown;
     if (job->spec.mem_gib > 0)
-        load.mem_gib = job->spec.mem_gib;
+        load.mem_gib = in_passes(f, job->spec.mem_gib, way->passes);
     bool is_said = load.mem_gib > 0 && !f->priors.is_recorded;
     if (o->is_llm) {
         double need_gib = load.mem_gib;
@@ -168,7 +182,8 @@ static struct firn_load prior_of(const struct forecaster *f,
         const struct firn_load *seen =
             &f->loads.at[number * f->priors.cluster->ntypes + way->type];
         load.util = isnan(load.util) ? seen->util : load.util;
-        load.mem_gib = isnan(load.mem_gib) ? seen->mem_gib : load.mem_gib;
+        if (isnan(load.mem_gib))
+            load.mem_gib = in_passes(f, seen->mem_gib, way->passes);
     }
     return load;
 }
@@ -189,10 +204,11 @@ struct firn_load forecaster_load(struct forecaster *f,
         load = prior_of(f, o, job, &as);
     }
     bool is_sampled = o->nsampled >= SAMPLES_MIN;
-    if (o->mem_gib > 0 && !(load.mem_gib > o->mem_gib))
-        load.mem_gib = o->mem_gib;
+    double reported = in_passes(f, o->mem_gib, way->passes);
+    if (reported > 0 && !(load.mem_gib > reported))
+        load.mem_gib = reported;
     if (is_sampled && isnan(load.mem_gib))
-        load.mem_gib = o->sampled.mem_gib;
+        load.mem_gib = in_passes(f, o->sampled.mem_gib, way->passes);
     if (is_sampled)
         load.util = o->sampled.util;
     if (o->util > 0)

@@ -51,6 +51,8 @@ struct outlook {
     /* By the fit; or, of ways it was run in, corrected and below 0. */
     struct waytable answers;
 
+    bool is_laid_out; /* by the job's present spec */
+    long nfits;       /* of the law of its application, when it was */
     size_t part;
     struct known_app app; /* as profiled, or as learned */
     int pair_app; /* number of the profile in the pair table; -1: it has none */
@@ -152,6 +154,8 @@ double outlook_batch(const struct outlook *o, const struct firn_job *job);
 /* The learned profile of a job, if there is one that it can use. */
 struct known_app law_find(const struct forecaster *f,
                           const struct firn_job *job, double batch);
+/* How often the law of an application was fitted; 0: never. */
+long law_fits(const struct forecaster *f, const char *app);
 /* Takes in the step time of a job that is alone on its GPUs. */
 void law_learn(struct forecaster *f, const struct forecaster_report *report);
 /* How long steps run so were seen to take alone; 0: never. */

@@ -22,8 +22,8 @@ void threads_count(const struct firn_cluster *cluster,
 bool threads_ask(const struct firn_cluster *cluster, const struct firn_job *job,
                  const struct firn_way *way, int *counts);
 
-/* Packed by type on nodes of `largest` GPUs; over more nodes if that is said.
- * Without nodes when it does not fit on so few. */
+/* Packed by type on nodes of `largest` GPUs, or over `nodes` nodes if that is
+ * not 0. Without nodes (nodes 0 in the answer) when it does not fit on them. */
 struct spread threads_spread(const struct firn_cluster *cluster,
                              const int *largest, const int *counts, int nodes);
 

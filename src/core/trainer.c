@@ -6,11 +6,11 @@
  * several types the slowest is asked. Without statistics or limits the batch
  * stays as submitted; where no batch is within them it is the initial one.
  *
- * Freezing, at the beginning of each part of training, by the simulation's
- * rule; without one by penalty if the policy leaves it to the trainer, else not
- * at all:
+ * Freezing, at the beginning of each part of training, by the rule given to
+ * trainer_new(); without one by penalty if the policy leaves it to the trainer,
+ * else not at all:
  *   freezeout        Brock et al.'s cubic schedule with t0 = 0.8. Nothing is
- *                    owed: what it costs in accuracy is not simulated.
+ *                    owed: what it costs in accuracy is not modelled.
  *   tuned-freezeout  t0 of 0.3 .. 1 (never) by which the whole training ends
  *                    first, counted in effective progress (IceFrog (2)).
  *   penalty          IceFrog's tuner (15): the layers with the most effective

@@ -1,9 +1,10 @@
-/* trainer.h - what a job's trainer sets by itself as it goes.
+/* trainer.h - a model of what trainers set by themselves as they go.
  *
  * A trainer may tune its batch for the most goodput, and freeze front layers
- * by a rule. It knows what a live one would: fitted step times, and the
- * gradient statistics of the stage it is in. It never looks into the tables a
- * simulation runs jobs by.
+ * by a rule. What it will set is predicted here, for forecasts and for the
+ * truth of a simulation, from what a live trainer knows: fitted step times, and
+ * the gradient statistics of the stage it is in. (The trainer that runs in a
+ * user's process is src/train.)
  */
 #ifndef SIM_TRAINER_H
 #define SIM_TRAINER_H
@@ -34,7 +35,7 @@ enum freeze_rule trainer_rule(const struct trainer *trainer,
                               const struct firn_profile *profile,
                               unsigned tunes);
 
-/* It tunes its batch, if it may. */
+/* The profile has the statistics and limits that tuning the batch needs. */
 bool trainer_can_tune(const struct firn_profile *profile);
 
 /* What is asked of a trainer. */
@@ -57,8 +58,8 @@ struct parts trainer_parts(const struct trainer *trainer,
 struct setting trainer_plain(const struct trainer *trainer,
                              const struct trainer_ask *ask);
 
-/* What it sets in part k, there all the time. Remembered: asked again, it
- * costs a look-up. */
+/* What it sets in part k if it was there from the beginning. Remembered: asked
+ * again, it costs a look-up. */
 struct setting trainer_setting(struct trainer *trainer,
                                const struct trainer_ask *ask, size_t k);
 

@@ -17,8 +17,9 @@ static const struct firn_job **collect(const struct firn_view *view, int only,
 {
     const struct firn_job **out =
         arena_alloc(view->scratch, (n + 1) * sizeof *out);
+    const struct state *state = view->state;
     size_t left = n;
-    for (struct state_job *sj = view->state->last; left > 0; sj = sj->before)
+    for (struct state_job *sj = state->last; left > 0; sj = sj->before)
         if (only == ANY || sj->job.state == (enum firn_job_state)only)
             out[--left] = &sj->job;
     return out;
@@ -37,7 +38,8 @@ const struct firn_job *const *firn_view_waiting(const struct firn_view *view)
 const struct firn_job *firn_view_next_waiting(const struct firn_view *view,
                                               const struct firn_job *job)
 {
-    const struct state_job *sj = view->state->first;
+    const struct state *state = view->state;
+    const struct state_job *sj = state->first;
     if (job != NULL) /* the job is the first member of its state_job */
         sj = ((const struct state_job *)(const void *)job)->after;
     while (sj != NULL && sj->job.state != FIRN_JOB_WAITING)
@@ -82,8 +84,9 @@ const struct firn_job *const *firn_view_foremost(const struct firn_view *view,
     struct kind kinds[KINDS] = {{0}};
     const struct firn_job **out =
         arena_alloc(view->scratch, (view->njobs + 1) * sizeof *out);
+    const struct state *state = view->state;
     size_t count = 0;
-    for (const struct state_job *sj = view->state->first; sj; sj = sj->after)
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
         if (sj->job.state == FIRN_JOB_RUNNING ||
             counts(kinds, &sj->job, view->gpus_up))
             out[count++] = &sj->job;

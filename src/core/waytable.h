@@ -2,8 +2,8 @@
  *
  * A policy's search asks about few GPUs on few nodes, again and again: once a
  * job was asked about several of those ways, they have a place of their own in
- * an array for each type and tuning. Any other way is hashed. A way is what it
- * was asked as: nodes 0 and the number they come to are two.
+ * an array for each type and tuning. Any other way is hashed. Nodes 0
+ * ("as few as can be") and that number of nodes are two ways here.
  */
 #ifndef SIM_WAYTABLE_H
 #define SIM_WAYTABLE_H
@@ -27,8 +27,8 @@ void waytable_release(struct waytable *table);
 /* Forgets everything. */
 void waytable_clear(struct waytable *table);
 
-/* Ways are told apart by GPUs, nodes, type, passes and the first two tunings;
- * one that says more is not for this table. */
+/* The table distinguishes ways by GPUs, nodes, type, passes and the first two
+ * tunings; a way with other fields set is not for this table. */
 static inline bool waytable_holds(const struct firn_way *way)
 {
     return way->tensor == 0 && way->parallel == 0 && way->counts == NULL &&

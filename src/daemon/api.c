@@ -4,8 +4,8 @@
  * disk yet wait in a list, in their order, for api_settle().
  *
  * (1) A call is answered once, or became a stream.
- * (2) No text of a client is used but by comparing it, reading it as a number
- *     or giving it to the book, which knows what a name is.
+ * (2) Text of a client is only compared, read as a number, or given to the
+ *     book, which checks names.
  */
 #include "daemon/api.h"
 #include "base/buf.h"
@@ -104,8 +104,8 @@ bool api_is_waiting(const struct api *api)
     return api->waiting.n > 0;
 }
 
-/* An answer to a change that is not on disk waits for UNSAVED_S; then its
- * caller is told that it is not known what becomes of it. */
+/* An answer to a change that is not on disk waits for UNSAVED_S; then the
+ * answer is that the outcome is unknown. */
 static bool settle_one(struct api_waiting *one, enum firn_status commit,
                        const struct firn_error *err)
 {
@@ -244,7 +244,7 @@ static bool json_to_yaml(struct api_call *call, struct firn_buf *out)
     return true;
 }
 
-/* Where the submitter is, for a file that names no folder. */
+/* The query's workdir, for a file without one. */
 static bool take_workdir(struct api_call *call, struct live_ask *ask)
 {
     const char *here = http_query(call->exchange, "workdir");

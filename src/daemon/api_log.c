@@ -1,23 +1,24 @@
-/* api_log.c - a job's output: a piece of it, all of it, or all that is to come.
+/* api_log.c - the output of a job: a piece of it, all of it, or as it comes.
  *
- * The bytes are passed on as they are; who shows them on a terminal makes them
- * harmless. Offsets count from the first byte that the job ever wrote: they
- * stay the same when the oldest bytes are dropped (engine/joblog.h). A piece
+ * The bytes are passed on unchanged; a client that shows them on a terminal
+ * must escape them. Offsets count from the first byte that the job ever wrote:
+ * they stay the same when the oldest bytes are dropped (engine/joblog.h). A
+ * piece
  * (`limit`) says in its headers where it began, where the next one begins, how
  * many bytes were dropped, and where the log ends. An offset that was dropped
  * becomes that of the oldest byte that is kept.
  *
  * Without a limit the answer is a stream, read from the files as fast as it is
- * taken, to where the log ends now, or (`follow`) until the job is over,
- * through all its starts. A stream whose next byte is dropped before it could
+ * taken, to where the log ends now, or (`follow`) until the job has finished,
+ * over all its attempts. A stream whose next byte is dropped before it could
  * be sent ends there: what a client has counted is then still the offset of its
  * next byte, and a further request tells it how many it missed.
  *
  * `tail=N` begins N lines before the end; it looks back at most TAIL_BYTES.
  *
- * The path comes from the host and has nothing of a client in it. A log that is
- * not there yet is empty; one that became shorter is read from its start; one
- * that is no plain file is refused with a sentence.
+ * The path comes from the host, not from the client. A log that does not exist
+ * yet is empty; one that became shorter is read from its start; one that is not
+ * a regular file is refused with a sentence.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -28,7 +29,7 @@
 
 enum { PIECE = 1 << 20, BLOCK = 64 << 10, TAIL_BYTES = 16 << 20 };
 
-/* False: it is not to be read; `err` may be NULL. To be closed in any case. */
+/* False: it must not be read; `err` may be NULL. Close it in any case. */
 static bool open_log(const struct api_host *host, const struct live_job *job,
                      struct joblog_view *view, struct firn_error *err)
 {
@@ -79,8 +80,8 @@ static int64_t tail_offset(const struct joblog_view *view, int64_t nlines)
     return least;
 }
 
-/* A job that has run had a log; when it is finished its log is not kept for
- * ever. One of the inbox never had one. */
+/* Was the log removed? A finished job that has run had one, unless it came
+ * through the inbox. */
 static bool was_removed(const struct live_job *job,
                         const struct joblog_view *view)
 {
@@ -137,9 +138,9 @@ static void reply_piece(struct api_call *call, const struct joblog_view *view,
     mem_free(piece);
 }
 
-/* --- all that is to come ----------------------------------------------- */
+/* --- a stream ---------------------------------------------------------- */
 
-/* What there is to read now; ends the stream when there will be no more. */
+/* Finds the bytes to read now; ends the stream if no more will come. */
 static int64_t look(struct api_stream *stream, struct joblog_view *view)
 {
     const struct api_host *host = &stream->api->host;
@@ -200,7 +201,7 @@ static void stream_log(struct api_call *call, firn_job_id job, int64_t offset,
     stream->end = end;
 }
 
-/* What is asked for is kept, or becomes what is. */
+/* An offset that was dropped becomes that of the oldest byte kept. */
 static int64_t kept_offset(const struct joblog_view *view, int64_t offset,
                            bool is_followed)
 {

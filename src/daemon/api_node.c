@@ -1,8 +1,7 @@
 /* api_node.c - nodes and the policy on the API.
  *
- * A policy's options are told with their defaults and ranges, from the one
- * table that the policy itself has; values are set as texts, which the host
- * reads by that same table.
+ * The options of a policy are shown with defaults and ranges from the policy's
+ * own table; values are set as texts, which the host reads by that table.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -51,7 +50,7 @@ void api_node_list(struct api_call *call)
     api_reply(call, 200, &out);
 }
 
-/* Is it so already? Then nothing has changed, and no event tells of it. */
+/* Is the node in that state already? Then there is no change and no event. */
 static bool is_so(const struct api_host *host, const char *name,
                   bool is_drained)
 {
@@ -63,8 +62,7 @@ static bool is_so(const struct api_host *host, const char *name,
     return false;
 }
 
-/* The event of a change that is of no job; its failure is that of the commit.
- */
+/* Adds an event that belongs to no job; a failure shows at the commit. */
 static void tell(const struct api_host *host, const char *kind,
                  const char *text)
 {

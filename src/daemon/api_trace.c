@@ -1,11 +1,11 @@
-/* api_trace.c - the daemon's history as a trace that the simulator reads.
+/* api_trace.c - finished jobs as a trace that the simulator reads.
  *
- * A row for each job that is over and has held GPUs: what its user asked for,
- * when it came (counted from the first of them), and how long it ran (past.c).
- * A job that ran on several sets of GPUs has `gpus` of its last start. A name
- * is given its job's number, for names in a trace are unique.
+ * A row for each finished job that has held GPUs: what its user asked for, its
+ * time of submit (counted from the first row's), and its run time (past.c). A
+ * job that ran on several sets of GPUs has the `gpus` of its last attempt. The
+ * job's number is added to its name, since names in a trace are unique.
  *
- * `since` leaves out jobs that came before, in seconds since 1970.
+ * `since` leaves out jobs submitted before, in seconds since 1970.
  */
 #include "base/arena.h"
 #include "base/buf.h"

@@ -1,12 +1,12 @@
 /* book.c - the jobs, and every change of one.
  *
- * (1) A change is made in memory, written to the open transaction and told as
- * an event, in this order; nothing is durable before the caller commits. (2)
- * What a trainer or a user says is judged before anything changes. (3) When
- * the store has rolled back, memory is ahead of the disk: from then on every
- * change is refused. (4) A start's number is committed before it is given out.
+ * (1) A change is made in memory, written to the open transaction and recorded
+ * as an event, in this order; it is durable when the caller commits. (2)
+ * Reports and requests are checked before anything changes. (3) When the store
+ * has rolled back, memory is ahead of the disk: from then on every change is
+ * refused. (4) The number of an attempt is committed before it is given out.
  * (5) While the book is paused, the list of jobs and the jobs in it are only
- * read: new jobs are kept in a second list until it goes on.
+ * read: new jobs are kept in a second list until it is resumed.
  *
  * Cost: a change is one row written and one event; finding a job by id is a
  * binary search; a job that leaves or enters memory moves the pointers above
@@ -52,7 +52,7 @@ void book_put(struct book *book, struct live_job *job)
         book_limit_began(book, job);
 }
 
-/* Lets go of those that have been over the longest. */
+/* Drops the jobs from memory that finished first. */
 static void leave(struct book *book)
 {
     if (book->is_paused)
@@ -286,26 +286,11 @@ static enum firn_status check_request(const char *request,
                                REQUEST_MAX);
 }
 
-static char *or_empty(char *text)
-{
-    return text != NULL ? text : mem_strdup("");
-}
-
-/* No text of an ask is NULL from here on. */
+/* From here on no text of the ask is NULL, and it has a name. */
 static void complete(struct live_ask *ask, firn_job_id id)
 {
-    char **texts[] = {&ask->queue,   &ask->user,        &ask->app,
-                      &ask->workdir, &ask->types,       &ask->model,
-                      &ask->freeze,  &ask->consistency, &ask->base,
-                      &ask->dataset, &ask->objective,   &ask->ckpt_dir,
-                      &ask->inbox};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        *texts[i] = or_empty(*texts[i]);
-    if (ask->argv == NULL)
-        ask->argv = mem_new(1, sizeof *ask->argv);
-    if (ask->env == NULL)
-        ask->env = mem_new(1, sizeof *ask->env);
-    if (ask->name != NULL && ask->name[0] != '\0')
+    live_ask_complete(ask);
+    if (ask->name[0] != '\0')
         return;
     struct firn_buf name = {0};
     buf_printf(&name, "job-%d", id);
@@ -335,7 +320,7 @@ static struct live_job *make_job(struct book *book, struct live_ask *ask,
     return job;
 }
 
-/* What the same request made before; NULL: nothing. */
+/* The job that the same request made before; NULL: none. */
 static enum firn_status made_before(struct book *book,
                                     const struct live_ask *ask,
                                     const char *request, struct live_job **out,
@@ -460,7 +445,7 @@ enum firn_status book_retry(struct book *book, struct live_job *job,
     return book_change(book, job, now_s, "retry", job->why, err);
 }
 
-/* --- starts -------------------------------------------------------------- */
+/* --- attempts ------------------------------------------------------------ */
 
 void book_clock(struct book *book, book_now *now_s, void *arg)
 {

@@ -1,9 +1,7 @@
-/* book_attempt.c - a job's attempts: how long they had GPUs, and ends that came
- * late.
+/* book_attempt.c - attempts of a job: their time on GPUs, and late ends.
  *
- * The time is summed from the rows on disk when it is first asked for, and kept
- * in memory until an attempt begins or ends; so a list of jobs reads only what
- * has changed since the last one.
+ * The time is summed from the rows on disk at its first use, and kept in memory
+ * until an attempt begins or ends.
  */
 #include "daemon/bookwork.h"
 #include <firn/launch.h>

@@ -1,14 +1,14 @@
-/* book_find.c - the ways to a job: by number, by name, by token.
+/* book_find.c - finds a job by number, by name or by token.
  *
- * Names are looked up on disk, which has all jobs that ever were and sees the
- * open transaction too; so what is in memory makes no difference. A beginning
- * of a name means one of the living, if any begins so; else one that is over.
+ * Names are looked up on disk, which has all jobs and sees the open transaction
+ * too. The beginning of a name means an unfinished job if one begins so, else a
+ * finished one.
  * A word of digits only is a number: it never means a name or its beginning,
  * so that `firn cancel 77` cannot cancel a job named 77-prod.
  *
  * Tokens are 32 random bytes. A search compares none of them byte by byte
- * with what a stranger sent: a hash under a secret key finds the place, and
- * one comparison in constant time decides. Cells of jobs that left memory stay
+ * with the bytes of a client: a hash under a secret key finds the cell, and one
+ * comparison in constant time decides. Cells of jobs that left memory stay
  * until the table is made anew.
  */
 #include "base/buf.h"

@@ -1,14 +1,13 @@
-/* book_limit.c - how many jobs that are not over the book takes.
+/* book_limit.c - limits the number of unfinished jobs.
  *
- * A queue without end is memory without end and decisions that take for ever:
- * one loop around `firn submit` would be enough. So there is a most of jobs
- * that wait or run, and one for each user; what was taken before stays, and a
- * submit that is sent again gets its job whatever the limit. Jobs of the
- * engine's own queue (the inbox) count and are not refused here: they are in
- * that queue already.
+ * A loop around `firn submit` could fill the memory and slow every decision. So
+ * the number of unfinished jobs is limited, of all users and of each. Jobs that
+ * were taken before stay, and a submit that is sent again gets its job whatever
+ * the limit. Jobs of the engine's own queue (the inbox) count, but are not
+ * refused here: they are in that queue already.
  *
- * Counts are kept as jobs come and end, so that asking costs a walk over the
- * users that have living jobs.
+ * Counts are kept as jobs come and end; a check costs a walk over the users
+ * with unfinished jobs.
  */
 #include "base/mem.h"
 #include "daemon/bookwork.h"

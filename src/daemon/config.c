@@ -1,9 +1,9 @@
-/* config.c - flags, firn.yaml, defaults: in this order, the first word counts.
+/* config.c - options of firnd: command line over firn.yaml over defaults.
  *
- * One table has each key with its place, for flags and for YAML. Flags are
- * taken in first; the file fills what they left open, the defaults the rest.
- * The file is read by yaml_walk() alone: it is a flat mapping of texts with one
- * list, and so every complaint has its own line.
+ * One table has each key and its place in struct config, for options and YAML.
+ * The command line is read first; the file sets what it left open, the defaults
+ * set the rest. The file is a flat mapping of texts with one list; it is read
+ * by yaml_walk(), so that every error has its line.
  */
 #include "daemon/config.h"
 #include "base/buf.h"
@@ -22,43 +22,58 @@ enum { FILE_MAX = 1 << 20, TOKEN_MIN = 16, TOKEN_MAX = 512, SOCKET_MAX = 107 };
 
 const char config_help[] =
     "usage: firnd [OPTION]...\n"
-    "Schedules and runs training jobs on this host's GPUs.\n"
+    "Runs training jobs on the GPUs of this host or of a Slurm cluster.\n"
     "\n"
-    "  --config FILE      options from a file: the same names, without dashes\n"
-    "  --engine NAME      who runs jobs: local; or slurm\n"
-    "  --policy NAME      who gets what: icefrog; 'firn policies' lists them\n"
-    "  --gpus SPEC        GPUs declared by hand, such as 1x4:v100@16; without, "
-    "the\n"
-    "                     driver is asked\n"
-    "  --state DIR        what must not be forgotten: ~/.local/state/firn\n"
-    "  --socket PATH      where commands and trainers call: "
-    "$XDG_RUNTIME_DIR/firn.sock,\n"
-    "                     or firn.sock in the state folder\n"
-    "  --listen ADDRESS   TCP too, such as 127.0.0.1:7070; needs a token\n"
-    "  --token-file FILE  the operator's token, in a file only its owner can "
-    "read\n"
-    "  --callback URL     where trainers on other hosts report, such as\n"
-    "                     http://head:7070; without, by --listen\n"
-    "  --log-mib N        MiB kept of each job's output, the newest: 64\n"
-    "  --keep-jobs N      folders kept of finished jobs, the newest: 10000\n"
-    "  --keep-jobs-days N removes folders of jobs finished N days ago: 30\n"
-    "  --keep-rows N      finished jobs kept in the database, the newest: "
-    "100000\n"
-    "  --keep-events-days N removes events and reports after N days: 30\n"
-    "                     0 in any of these five keeps all\n"
-    "  --set NAME=VALUE   an option of a policy or an engine: fifo.skip=1\n"
-    "  --jobs-max N       jobs that wait or run at most: 200000; 0: any "
-    "number\n"
-    "  --user-jobs-max N  the same for one user: 0\n"
-    "  --allow-root       start although the user is root: every job runs as "
+    "  --config FILE         read options from FILE (YAML; the names below "
+    "without\n"
+    "                        dashes); the command line takes precedence\n"
+    "  --engine NAME         backend that runs jobs: local or slurm (default: "
+    "local)\n"
+    "  --policy NAME         scheduling policy, see 'firn policies'; ./mine.so "
+    "loads\n"
+    "                        one from a shared object (default: icefrog)\n"
+    "  --gpus SPEC           GPUs of the local backend, e.g. 1x4:v100@16: one "
+    "node\n"
+    "                        with four V100 of 16 GiB (default: ask the "
+    "driver)\n"
+    "  --state DIR           state directory: database, logs, checkpoints "
+    "(default:\n"
+    "                        ~/.local/state/firn)\n"
+    "  --socket PATH         UNIX socket for commands and trainers (default:\n"
+    "                        $XDG_RUNTIME_DIR/firn.sock, else DIR/firn.sock)\n"
+    "  --listen HOST:PORT    also listen on TCP; needs --token-file (default: "
+    "off)\n"
+    "  --token-file FILE     file with the operator's token, mode 0600\n"
+    "  --callback URL        URL by which trainers on other hosts reach firnd, "
+    "e.g.\n"
+    "                        http://head:7070 (default: made from --listen)\n"
+    "  --set NAME=VALUE      option of a policy or backend, e.g. fifo.skip=1; "
+    "may be\n"
+    "                        repeated\n"
+    "  --allow-root          start although the user is root; all jobs run as "
     "root\n"
-    "  --help, --version\n";
+    "  --help, --version     print this page; print the version\n"
+    "\n"
+    "Limits; 0 means no limit:\n"
+    "  --jobs-max N          queued and running jobs (default: 200000)\n"
+    "  --user-jobs-max N     queued and running jobs of one user (default: 0)\n"
+    "  --log-mib N           MiB of output kept per job, the newest (default: "
+    "64)\n"
+    "  --keep-jobs N         finished jobs whose logs are kept (default: "
+    "10000)\n"
+    "  --keep-jobs-days N    days that logs of finished jobs are kept "
+    "(default: "
+    "30)\n"
+    "  --keep-rows N         finished jobs kept in the database (default: "
+    "100000)\n"
+    "  --keep-events-days N  days that events and reports are kept (default: "
+    "30)\n";
 
 struct key {
     const char *name;
     size_t at;
     bool in_file;
-    bool is_switch; /* the flag alone means "yes" */
+    bool is_switch; /* the option without a value means "yes" */
 };
 
 static const struct key keys[] = {
@@ -106,7 +121,7 @@ static const char *nearest_key(const char *name)
     return at < 0 ? NULL : names[at];
 }
 
-/* "owner.option=value". */
+/* Is it "owner.option=value"? */
 static bool is_setting(const char *text)
 {
     const char *dot = strchr(text, '.'), *equals = strchr(text, '=');
@@ -133,9 +148,11 @@ static enum firn_status unknown_flag(const char *flag, struct firn_error *err)
         flag[0] == '-' && flag[1] == '-' ? nearest_key(flag + 2) : NULL;
     if (near != NULL)
         return firn_fail(err, FIRN_EINVAL,
-                         "there is no option '%.60s'; did you mean --%s?", flag,
+                         "unknown option '%.60s'; did you mean --%s?", flag,
                          near);
-    return firn_fail(err, FIRN_EINVAL, "there is no option '%.60s'", flag);
+    return firn_fail(err, FIRN_EINVAL,
+                     "unknown option '%.60s'; 'firnd --help' lists the options",
+                     flag);
 }
 
 static enum firn_status take_flag(struct config *config, const char *name,
@@ -143,11 +160,13 @@ static enum firn_status take_flag(struct config *config, const char *name,
 {
     const struct key *key = find_key(name);
     if (*value == '\0')
-        return firn_fail(err, FIRN_EINVAL, "--%s has no value", name);
+        return firn_fail(err, FIRN_EINVAL, "--%s needs a value", name);
     if (strcmp(name, "set") == 0) {
         if (!is_setting(value))
             return firn_fail(err, FIRN_EINVAL,
-                             "--set '%.60s' is not owner.option=value", value);
+                             "--set '%.60s': expected owner.option=value, e.g. "
+                             "fifo.skip=1",
+                             value);
         add_setting(config, value);
         return FIRN_OK;
     }
@@ -192,14 +211,14 @@ enum firn_status config_flags(struct config *config, int argc,
 
 /* --- the file ------------------------------------------------------------ */
 
-/* Where the reading is. */
+/* State of reading the file. */
 struct reading {
     struct config *config;
     int depth;             /* open mappings and lists */
-    const struct key *key; /* whose value is next */
+    const struct key *key; /* the key of the next value */
     bool wants_list, in_list, is_after_key;
     bool seen[NKEYS], seen_settings;
-    const char *said[NKEYS];
+    const char *values[NKEYS];
     char why[160];
 };
 
@@ -232,18 +251,18 @@ static const char *read_value(struct reading *r, const char *text)
 {
     if (r->in_list) {
         if (!is_setting(text))
-            return "a setting is owner.option=value";
+            return "a setting must be owner.option=value, e.g. fifo.skip=1";
         add_setting(r->config, text);
         return NULL;
     }
     r->is_after_key = false;
     if (r->wants_list)
-        return "'settings' is a list";
+        return "'settings' must be a list";
     if (*text == '\0') {
         snprintf(r->why, sizeof r->why, "'%s' has no value", r->key->name);
         return r->why;
     }
-    r->said[r->key - keys] = arena_strdup(&r->config->text, text);
+    r->values[r->key - keys] = arena_strdup(&r->config->text, text);
     return NULL;
 }
 
@@ -251,9 +270,7 @@ static const char *read_scalar(struct reading *r, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
     if (r->depth == 0)
-        return event->data.scalar.length == 0
-                   ? NULL
-                   : "a mapping is expected: 'key: value'";
+        return event->data.scalar.length == 0 ? NULL : "expected 'key: value'";
     for (size_t i = 0; i < event->data.scalar.length; i++)
         if ((unsigned char)text[i] < ' ' || text[i] == 0x7f)
             return "a control character";
@@ -266,12 +283,12 @@ static const char *read_event(void *arg, const yaml_event_t *event)
     struct reading *r = arg;
     switch (event->type) {
     case YAML_MAPPING_START_EVENT:
-        return r->depth++ > 0 ? "no mapping belongs here" : NULL;
+        return r->depth++ > 0 ? "unexpected mapping" : NULL;
     case YAML_SEQUENCE_START_EVENT:
         if (r->depth++ == 0)
-            return "a mapping is expected: 'key: value'";
+            return "expected 'key: value'";
         if (!r->is_after_key || !r->wants_list || r->in_list)
-            return "no list belongs here";
+            return "unexpected list";
         r->in_list = true;
         return NULL;
     case YAML_SEQUENCE_END_EVENT:
@@ -282,7 +299,7 @@ static const char *read_event(void *arg, const yaml_event_t *event)
         r->depth--;
         return NULL;
     case YAML_ALIAS_EVENT:
-        return "aliases are not read";
+        return "YAML aliases are not supported";
     case YAML_SCALAR_EVENT:
         return read_scalar(r, event);
     default:
@@ -290,7 +307,8 @@ static const char *read_event(void *arg, const yaml_event_t *event)
     }
 }
 
-/* The settings from `first` on go before the others: the last word counts. */
+/* Moves the settings from `first` on (of the file) before the others (of the
+ * command line): the last one wins. */
 static void file_first(struct config *config, size_t first)
 {
     size_t n = config->nsettings;
@@ -311,11 +329,11 @@ enum firn_status config_text(struct config *config, struct firn_bytes text,
     file_first(config, first);
     for (size_t i = 0; i < NKEYS; i++)
         if (*place(config, &keys[i]) == NULL)
-            *place(config, &keys[i]) = reading.said[i];
+            *place(config, &keys[i]) = reading.values[i];
     return FIRN_OK;
 }
 
-/* A small file whole, into `out`. */
+/* Reads a small file into `out`. */
 static enum firn_status slurp(const char *path, struct firn_buf *out,
                               struct stat *st, struct firn_error *err)
 {
@@ -376,7 +394,9 @@ static enum firn_status default_state(struct config *config,
     else if (home != NULL)
         config->state = join(config, home, ".local/state/firn");
     else
-        return firn_fail(err, FIRN_EINVAL, "there is no HOME: say --state DIR");
+        return firn_fail(err, FIRN_EINVAL,
+                         "HOME is not set, so there is no default state "
+                         "directory: give --state DIR");
     config->is_usual = true;
     return FIRN_OK;
 }
@@ -392,7 +412,7 @@ void config_make_parents(const struct config *config)
     buf_release(&path);
 }
 
-/* From the folder of now: jobs have theirs. */
+/* Makes a path absolute: jobs have other working directories. */
 static enum firn_status make_absolute(struct config *config, const char **path,
                                       struct firn_error *err)
 {
@@ -400,7 +420,7 @@ static enum firn_status make_absolute(struct config *config, const char **path,
     if ((*path)[0] == '/')
         return FIRN_OK;
     if (getcwd(here, sizeof here) == NULL)
-        return firn_fail(err, FIRN_EIO, "there is no working folder: %s",
+        return firn_fail(err, FIRN_EIO, "cannot find the current directory: %s",
                          strerror(errno));
     *path = join(config, here, *path);
     return FIRN_OK;
@@ -414,9 +434,10 @@ static enum firn_status check_callback(const char *url, struct firn_error *err)
     bool is_good = host[0] != '\0' && host[0] != '/' && host[0] != ':';
     for (const char *at = host; *at != '\0'; at++)
         is_good = is_good && *at > ' ' && *at < 0x7f && *at != '@';
-    return is_good ? FIRN_OK
-                   : firn_fail(err, FIRN_EINVAL,
-                               "callback '%.200s' is no http://HOST:PORT", url);
+    return is_good
+               ? FIRN_OK
+               : firn_fail(err, FIRN_EINVAL,
+                           "callback '%.200s': expected http://HOST:PORT", url);
 }
 
 enum firn_status config_finish(struct config *config, struct firn_error *err)
@@ -436,20 +457,21 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
                               "firn.sock");
     FIRN_TRY(make_absolute(config, &config->socket, err));
     if (strlen(config->socket) > SOCKET_MAX)
-        return firn_fail(err, FIRN_EINVAL,
-                         "the socket's path '%.200s' has more than %d bytes",
-                         config->socket, SOCKET_MAX);
+        return firn_fail(
+            err, FIRN_EINVAL,
+            "the path of the socket '%.200s' has more than %d bytes",
+            config->socket, SOCKET_MAX);
     if (config->listen != NULL && config->token_file == NULL)
         return firn_fail(err, FIRN_EINVAL,
-                         "--listen needs a token: say --token-file FILE");
+                         "--listen needs a token: give --token-file FILE");
     if (config->callback != NULL)
         FIRN_TRY(check_callback(config->callback, err));
     FIRN_TRY(config_keep_read(config, err));
     return config_check_values(config, err);
 }
 
-/* The host of "host:port" or "[::1]:port"; one that means every address becomes
- * this host's name. */
+/* Appends the host of "host:port" or "[::1]:port"; an address that means all
+ * interfaces becomes this host's name. */
 static void put_host(struct firn_buf *out, const char *listen)
 {
     static const char *const any[] = {"", "*", "0.0.0.0", "[::]"};
@@ -470,10 +492,12 @@ enum firn_status config_url(const struct config *config, bool is_remote,
                             struct firn_error *err)
 {
     if (is_remote && config->listen == NULL)
-        return firn_fail(err, FIRN_EINVAL,
-                         "engine %s runs trainers on other hosts, which report "
-                         "over TCP: say --listen ADDRESS and --token-file FILE",
-                         config->engine);
+        return firn_fail(
+            err, FIRN_EINVAL,
+            "backend %s runs trainers on other hosts, which report "
+            "over TCP: give --listen HOST:PORT and --token-file "
+            "FILE",
+            config->engine);
     if (config->callback != NULL) {
         buf_puts(out, config->callback);
     } else if (is_remote) {
@@ -506,13 +530,15 @@ enum firn_status config_token(struct config *config, const char **token,
         is_plain = is_plain && word[i] > ' ' && word[i] < 0x7f;
     if ((st.st_mode & 077) != 0)
         status = firn_fail(err, FIRN_EINVAL,
-                           "others can read '%.300s': chmod 600 it",
+                           "other users can read the token file '%.300s': run "
+                           "chmod 600 on it",
                            config->token_file);
     else if (!is_plain)
-        status = firn_fail(err, FIRN_EINVAL,
-                           "the first line of '%.300s' is no token: %d to %d "
-                           "printable letters without blanks",
-                           config->token_file, TOKEN_MIN, TOKEN_MAX);
+        status =
+            firn_fail(err, FIRN_EINVAL,
+                      "the first line of the token file '%.300s' must be %d "
+                      "to %d printable characters without spaces",
+                      config->token_file, TOKEN_MIN, TOKEN_MAX);
     else
         *token = arena_strdup(&config->text, (word[n] = '\0', word));
     buf_release(&text);

@@ -1,31 +1,30 @@
-/* config.h - what an operator says to firnd: flags over firn.yaml over
- * defaults.
+/* config.h - options of firnd: command line over firn.yaml over defaults.
  *
- *     engine: local             # who runs jobs
- *     gpus: 1x4:v100@16           # GPUs declared by hand; else the driver's
- *     policy: icefrog
- *     state: /var/lib/firn      # firn.db, and a folder for each job
+ *     engine: local             # backend: local or slurm
+ *     gpus: 1x4:v100@16         # GPUs of the local backend; else the driver's
+ *     policy: icefrog           # scheduling policy
+ *     state: /var/lib/firn      # state directory
  *     socket: /run/firn/firn.sock
- *     listen: 127.0.0.1:7070    # TCP, only with a token
+ *     listen: 127.0.0.1:7070    # TCP; needs token-file
  *     token-file: /etc/firn/token
- *     callback: http://head:7070  # where trainers on other hosts report
- *     log-mib: 64               # kept of a job's output, the newest
- *     keep-jobs: 10000          # folders of finished jobs, the newest
- *     keep-jobs-days: 30        # after that their folders are removed
- *     keep-rows: 100000         # finished jobs in the database, the newest
- *     keep-events-days: 30      # events and reports
+ *     callback: http://head:7070  # firnd's URL for trainers on other hosts
+ *     log-mib: 64               # MiB of output kept per job
+ *     keep-jobs: 10000          # finished jobs whose logs are kept
+ *     keep-jobs-days: 30        # days that logs of finished jobs are kept
+ *     keep-rows: 100000         # finished jobs kept in the database
+ *     keep-events-days: 30      # days that events and reports are kept
  *     settings: [icefrog.interval=60, local.cgroup=off]
  *     allow-root: no            # yes: start although the user is root
- *     jobs-max: 200000          # jobs that wait or run; more are refused
- *     user-jobs-max: 0          # of one user; 0: no limit of its own
+ *     jobs-max: 200000          # queued and running jobs
+ *     user-jobs-max: 0          # the same per user; 0: no limit
  *
- * Each key is a flag too (--token-file FILE); `settings` is --set, once for
- * each; --allow-root needs no value. Nothing has to be said: state then is
- * $XDG_STATE_HOME/firn or
- * ~/.local/state/firn, the socket $XDG_RUNTIME_DIR/firn.sock or firn.sock in
- * the state folder, and trainers report to `listen` where the engine runs them
- * on other hosts, else to the socket. Unknown keys, keys given twice and empty
- * values are errors with file and line.
+ * Each key is also an option (--token-file FILE); `settings` is --set, which
+ * may be repeated; --allow-root needs no value. Every key has a default: state
+ * is $XDG_STATE_HOME/firn or ~/.local/state/firn, socket is
+ * $XDG_RUNTIME_DIR/firn.sock or firn.sock in the state directory; trainers
+ * report to `listen` if the backend runs them on other hosts, else to the
+ * socket. Unknown keys, duplicate keys and empty values are errors with file
+ * and line.
  */
 #ifndef DAEMON_CONFIG_H
 #define DAEMON_CONFIG_H
@@ -37,12 +36,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* How much is kept; 0 in each: all of it. Filled by config_finish(). */
+/* Limits of what is kept; 0: no limit. Filled by config_finish(). */
 struct config_keep {
     int64_t log_mib, jobs, jobs_days, rows, events_days;
 };
 
-/* Texts lie in the arena; NULL: not said. */
+/* Texts are in the arena; NULL: not given. */
 struct config {
     struct arena text;
     const char *file; /* --config; read by config_finish() */
@@ -57,28 +56,28 @@ struct config {
     const char **settings; /* "owner.option=value" */
     size_t nsettings, settings_cap;
     bool wants_help, wants_version;
-    bool is_usual; /* nobody said where the state is */
+    bool is_usual; /* `state` is the default directory */
 };
 
-/* A line for each flag, for --help. */
+/* The help page. */
 extern const char config_help[];
 
-/* Takes the flags in, argv[1] to argv[argc - 1]. FIRN_EINVAL names one that is
- * wrong. Zeroed before; release in any case. */
+/* Parses argv[1] to argv[argc - 1]. FIRN_EINVAL names a wrong option. `config`
+ * is zeroed before; release it in any case. */
 enum firn_status config_flags(struct config *config, int argc,
                               char *const *argv, struct firn_error *err);
-/* What a file says and no flag has said. `where` names it. */
+/* Reads a file; options of the command line stay. `where` names it in errors.
+ */
 enum firn_status config_text(struct config *config, struct firn_bytes text,
                              const char *where, struct firn_error *err);
-/* Reads the file, if one is named, then fills what nobody said. FIRN_EINVAL
- * also for what does not go together. */
+/* Reads the file of --config, if given, then sets the defaults. FIRN_EINVAL
+ * also for options that contradict each other. */
 enum firn_status config_finish(struct config *config, struct firn_error *err);
-/* Values that are one of a few words: FIRN_EINVAL names a wrong one. Called by
- * config_finish(). */
+/* Checks values; FIRN_EINVAL names a wrong one. Called by config_finish(). */
 enum firn_status config_check_values(const struct config *config,
                                      struct firn_error *err);
-/* How many jobs may wait or run, in all and of one user; 0: any number. After
- * config_finish(). */
+/* Limits of queued and running jobs, in all and per user; 0: none. Call it
+ * after config_finish(). */
 void config_job_limits(const struct config *config, size_t *jobs_max,
                        size_t *user_jobs_max);
 /* May firnd run as user `uid`? FIRN_EINVAL for root (0) that `allow-root` does
@@ -86,24 +85,24 @@ void config_job_limits(const struct config *config, size_t *jobs_max,
  * would run as root. */
 enum firn_status config_check_user(const struct config *config, uid_t uid,
                                    struct firn_error *err);
-/* The numbers of `keep`, from the texts or by default: config_keep.c. */
+/* Sets `keep` from the texts, else to the defaults. */
 enum firn_status config_keep_read(struct config *config,
                                   struct firn_error *err);
 void config_release(struct config *config);
-/* The folders above the usual place of the state, which a new user does not
- * have; whether they could be made is seen when it is opened. Above a place
- * that somebody named nothing is made. */
+/* Creates the directories above the default state directory, which a new user
+ * does not have; failures show when the state is opened. Creates none above a
+ * directory given by --state. */
 void config_make_parents(const struct config *config);
 
-/* Where trainers report, appended: `callback`, or by `listen`, or over the
- * socket. `port` is what is listened on. FIRN_EINVAL when they are on other
- * hosts (`is_remote`) and nothing listens there. */
+/* Appends the URL to which trainers report: `callback`, else from `listen`,
+ * else the socket. `port` is the port that is listened on. FIRN_EINVAL if
+ * trainers run on other hosts (`is_remote`) without `listen`. */
 enum firn_status config_url(const struct config *config, bool is_remote,
                             int port, struct firn_buf *out,
                             struct firn_error *err);
 
-/* The operator's token: the first line of a file that only its owner can read.
- * In the arena. */
+/* Reads the operator's token, the first line of a file that only its owner can
+ * read, into the arena. */
 enum firn_status config_token(struct config *config, const char **token,
                               struct firn_error *err);
 

@@ -1,8 +1,7 @@
-/* config_check.c - which values of the configuration firnd does not start with.
+/* config_check.c - values and users that firnd refuses to start with.
  *
- * Jobs run as the user of firnd, with all rights of that user. As root that is
- * every right on the host for every submitted command, so root has to be
- * allowed by name: firnd started as root by accident runs nothing.
+ * Jobs run as the user of firnd. As root, every submitted command would have
+ * all rights on the host; therefore root needs --allow-root.
  */
 #include "base/str.h"
 #include "daemon/config.h"
@@ -15,7 +14,7 @@ static bool is_yes_or_no(const char *text)
     return strcmp(text, "yes") == 0 || strcmp(text, "no") == 0;
 }
 
-/* `fallback` where nothing is said; false: it is no whole number. */
+/* `fallback` if `text` is NULL; false if it is not a whole number. */
 static bool read_count(const char *text, long fallback, long *out)
 {
     *out = fallback;
@@ -37,7 +36,7 @@ enum firn_status config_check_values(const struct config *config,
 {
     if (config->allow_root != NULL && !is_yes_or_no(config->allow_root))
         return firn_fail(err, FIRN_EINVAL,
-                         "'allow-root' is 'yes' or 'no', not '%.60s'",
+                         "'allow-root' is '%.60s'; use yes or no",
                          config->allow_root);
     const struct {
         const char *name, *text;
@@ -46,10 +45,11 @@ enum firn_status config_check_values(const struct config *config,
     long ignored;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (!read_count(counts[i].text, 0, &ignored))
-            return firn_fail(err, FIRN_EINVAL,
-                             "'%s' is a whole number from 0 (no limit) to %d, "
-                             "not '%.60s'",
-                             counts[i].name, COUNT_MAX, counts[i].text);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "'%s' is '%.60s': expected a whole number from 0 (no "
+                "limit) to %d",
+                counts[i].name, counts[i].text, COUNT_MAX);
     return FIRN_OK;
 }
 

@@ -1,8 +1,8 @@
-/* config_keep.c - how much is kept of logs, folders, rows and events.
+/* config_keep.c - limits of what firnd keeps: logs, finished jobs, events.
  *
- * One table: the option's name, its text, its number, its default and the
- * largest that is taken. 0 keeps all. The limits are such that a number of days
- * in seconds, and of MiB in bytes, stays exact.
+ * One table has the name of the option, the places of its text and number, its
+ * default and its largest value. 0 means no limit. The largest values keep days
+ * in seconds and MiB in bytes exact.
  */
 #include "base/str.h"
 #include "daemon/config.h"
@@ -32,9 +32,11 @@ enum firn_status config_keep_read(struct config *config, struct firn_error *err)
         const char *text = *(const char **)(void *)(base + number->text);
         long value = (long)number->usual;
         if (text != NULL && !str_int(text, 0, (long)number->most, &value))
-            return firn_fail(err, FIRN_EINVAL,
-                             "%s '%.40s' is no whole number from 0 to %lld",
-                             number->name, text, (long long)number->most);
+            return firn_fail(
+                err, FIRN_EINVAL,
+                "'%s' is '%.40s': expected a whole number from 0 (no "
+                "limit) to %lld",
+                number->name, text, (long long)number->most);
         *(int64_t *)(void *)(base + number->at) = value;
     }
     return FIRN_OK;

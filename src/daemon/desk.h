@@ -35,8 +35,8 @@ struct resized {
     bool is_worse;
 };
 
-/* When its end was foretold, and for when; at_s 0: it was not. */
-struct told {
+/* When its end was forecast, and for when; at_s 0: it was not. */
+struct foretold {
     double at_s, end_s;
 };
 
@@ -46,25 +46,25 @@ struct track {
     struct firn_alloc granted; /* by the last step; parts owned */
     struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
     bool is_pinned;
-    bool is_lone;       /* not to be merged any more */
-    double unheard_s;   /* since when its lead reports and it does not; 0 */
-    int64_t open_epoch; /* told of by nobody yet that it ended; 0 */
+    bool is_lone;         /* not to be merged any more */
+    double unheard_s;     /* since when its lead reports and it does not; 0 */
+    int64_t open_attempt; /* the attempt without an end; 0: none */
     double opened_s;
     struct state_past past;     /* when it is not in the round */
     double duration_s;          /* as the round has it */
     double again_s;             /* away until then; 0: not by a retry */
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */
-    int64_t mark_epoch;
-    bool is_told;     /* of an inbox's job: the engine has it, too */
-    firn_job_id mate; /* beside whom it is watched; 0: nobody */
+    int64_t mark_attempt;
+    bool is_told;       /* of an inbox's job: the engine has it, too */
+    firn_job_id sharer; /* the job beside which it is watched; 0: none */
     struct firn_share_watch watch;
     double slow_expected; /* by how much, when they came together */
     long bad_at; /* the decision behind which the pair, found to be bad,
                   * has to be apart; 0: it is not */
-    int nparted; /* times it was sent away from a mate */
+    int nparted; /* times it was sent away from shared GPUs */
     struct resized resized;
-    struct told told;
+    struct foretold eta;
     double turn; /* of the time, in a training of two; 0: not known */
     double best; /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
@@ -75,7 +75,7 @@ struct rejected {
     char why[64];
 };
 
-/* A step that the engine would not take, and its words. */
+/* A step that the engine refused, and why. */
 struct refused {
     firn_job_id job;
     char why[LIVE_TEXT];
@@ -189,7 +189,7 @@ bool desk_type_is_fixed(const struct desk *desk, const struct live_job *job);
 void desk_type_free(struct desk *desk, struct live_job *job);
 /* No node has the type that it keeps to: it was renamed, or is gone. */
 bool desk_type_is_lost(const struct desk *desk, const struct live_job *job);
-/* That in words, and what there is instead. */
+/* A sentence about that, and which types there are. */
 void desk_type_lost_text(const struct desk *desk, const struct live_job *job,
                          char out[LIVE_TEXT]);
 /* `keeps`, or "" for none, into what it is scheduled by. */
@@ -281,13 +281,13 @@ double desk_stretched(double duration_s, double done_s);
 struct desk_left {
     double left_s;
     bool reports;  /* it says how far it is */
-    bool is_known; /* that, or somebody said or saw how long such jobs take */
+    bool is_known; /* that, or how long such jobs take is given or was seen */
 };
 /* Of a job that has GPUs. */
 struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
                            const struct track *track);
 
-/* It is expected to end so many seconds from now; it has. */
+/* It is expected to end `left_s` seconds from now; it has ended. */
 void desk_eta_told(struct track *track, double now_s, double left_s);
 void desk_eta_ended(struct desk *desk, const struct track *track);
 

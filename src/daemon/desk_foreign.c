@@ -1,23 +1,23 @@
-/* desk_foreign.c - GPUs that others use: out of scheduling while they do.
+/* desk_foreign.c - GPUs that foreign processes use are not scheduled.
  *
- * An engine that shares its cluster with others tells which GPUs of a board
- * they have, each time the whole set. These are blocked in the round, so that
- * no policy sees them. What is to be blocked and what is are kept apart:
+ * An engine reports which GPUs of a board processes outside of firn use, each
+ * time the whole set. These are blocked in the round, so that no policy sees
+ * them. Two sets are kept of each board:
  *
- *     taken      the engine's last word
+ *     taken      of the engine's last report
  *     blocked    of these, what the round has out; none of a node that is not
  *                in the round
  *
  * The difference is settled before each decision. A GPU that is free in the
  * round is blocked; one that the round has given to a job which the engine has
  * not started is taken from it, and the job waits again; one on which a job of
- * ours runs is left to it, said once, and blocked when the job leaves.
+ * ours runs is left to it, logged once, and blocked when the job leaves.
  *
- * Invariants: (1) `blocked` is a part of `taken` but between a word of the
- * engine and its end; (2) no GPU is blocked here and for a pinned job.
+ * Invariants: (1) `blocked` is a part of `taken` except while a report of the
+ * engine is handled; (2) no GPU is blocked here and for a pinned job.
  *
- * Cost: a word costs its board; settling, all boards, and only while something
- * is open.
+ * Cost: a report costs its board; settling, all boards, and only while
+ * something is open.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -109,10 +109,12 @@ static bool settle(struct desk *desk, firn_node_id node, int board,
         t->blocked |= part.gpus;
     open = t->taken & ~t->blocked;
     if ((open & ~t->told) != 0)
-        log_warn("%d GPU%s of node %s are used by others and by a job of ours",
-                 __builtin_popcountll(open),
-                 __builtin_popcountll(open) > 1 ? "s" : "",
-                 dock_node_name(desk->dock, node));
+        log_warn(
+            "%d GPU%s of node %s are used by foreign processes and by a job of "
+            "firn",
+            __builtin_popcountll(open),
+            __builtin_popcountll(open) > 1 ? "s" : "",
+            dock_node_name(desk->dock, node));
     t->told = open;
     return open == 0;
 }
@@ -145,7 +147,7 @@ void foreign_copy(const struct desk *desk, struct round *to)
             struct firn_part part = {i, b - o->first[i], o->boards[b].blocked};
             struct firn_alloc alloc = alloc_of(&part);
             if (part.gpus != 0 && !round_block(to, &alloc))
-                FIRN_BUG("GPUs of others are given out");
+                FIRN_BUG("GPUs of foreign processes are given out");
         }
 }
 

@@ -37,7 +37,7 @@
 
 enum { TOLD = 8 }; /* jobs that one is told of */
 
-static double epochs_said(const struct live_job *job)
+static double epochs_reported(const struct live_job *job)
 {
     bool is_heard = job->reported_epoch == job->epoch && job->reported_s > 0;
     return is_heard ? (double)job->last.epoch : 0;
@@ -112,14 +112,14 @@ bool desk_merge(struct desk *desk, const struct desk_pair *pair,
         return false;
     if (partner_of(desk->book, one) == two) {
         double since_s = now_s - fmax(a->resumes_s, b->resumes_s);
-        bool is_time = fmin(epochs_said(one), epochs_said(two)) >= 2 &&
+        bool is_time = fmin(epochs_reported(one), epochs_reported(two)) >= 2 &&
                        !(gets_better(desk, one) && gets_better(desk, two));
         out->epoch_s = is_time ? since_s / 2 : (double)NAN;
     }
     return true;
 }
 
-/* Seconds of a step without what others do in between; 0: not known. */
+/* Seconds of a step without those of the other job; 0: not known. */
 static double own_s(const struct firn_trainer_report *report)
 {
     double sum = 0;
@@ -152,7 +152,7 @@ bool desk_merge_reported(struct desk *desk, struct live_job *job,
         {.base = job->ask.base, .dataset = job->ask.dataset},
         {.base = other->ask.base, .dataset = other->ask.dataset}};
     bool pays = gets_better(desk, job) && gets_better(desk, other);
-    bool is_early = fmin(epochs_said(job), epochs_said(other)) < 2;
+    bool is_early = fmin(epochs_reported(job), epochs_reported(other)) < 2;
     if (its != NULL && its->turn > 0 && !pays && !is_early)
         livemerge_saw(desk->merges, side, track->turn + its->turn);
     return true;

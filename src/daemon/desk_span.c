@@ -1,15 +1,15 @@
-/* desk_span.c - how long jobs take, when nobody knows: guesses, and better
- * ones.
+/* desk_span.c - how long jobs take: guesses where no duration is given, and
+ * better ones.
  *
- * What a user says of the duration holds. Of others the guess is what jobs of
+ * A duration given by the user counts. Without one the guess is what jobs of
  * the same user and application took (livehistory.c), and an hour before the
- * first of them is done. When that changes much, the jobs that wait are told,
- * under their ids, so that nobody loses a place in the queue.
+ * first of them is done. When that changes much, waiting jobs are corrected
+ * under their ids, so that each keeps its place in the queue.
  *
  * A job that reports how far it is needs no guess: progress is a share of the
  * whole, and the time left right whatever was guessed. One that runs and does
  * not report is believed until its time is nearly over; then it is taken to
- * need half as much again, and again. That holds for what users said, too.
+ * need half as much again, and again. So are durations that users gave.
  *
  * Cost: O(jobs) every LOOK_EVERY_S, and when a mean has moved.
  */
@@ -98,7 +98,7 @@ static double ran_s(const struct desk *desk, const struct track *track)
         return in_round->held_s +
                (in_round->held.nparts > 0 ? now_s - in_round->since_s : 0);
     return track->past.held_s +
-           (track->open_epoch != 0 ? now_s - track->opened_s : 0);
+           (track->open_attempt != 0 ? now_s - track->opened_s : 0);
 }
 
 double desk_stretched(double duration_s, double done_s)
@@ -159,31 +159,27 @@ void desk_span_look(struct desk *desk, double now_s)
 void desk_eta_told(struct track *track, double now_s, double left_s)
 {
     if (isfinite(left_s) && left_s > 0)
-        track->told = (struct told){now_s, now_s + left_s};
+        track->eta = (struct foretold){now_s, now_s + left_s};
 }
 
 void desk_eta_ended(struct desk *desk, const struct track *track)
 {
-    const struct told *told = &track->told;
+    const struct foretold *eta = &track->eta;
     double now_s = dock_now_s(desk->dock);
-    if (told->at_s > 0 && now_s > told->at_s)
+    if (eta->at_s > 0 && now_s > eta->at_s)
         metrics_observe(desk->metrics, METRIC_ETA_ERROR,
-                        fabs(told->end_s - now_s) / (now_s - told->at_s));
+                        fabs(eta->end_s - now_s) / (now_s - eta->at_s));
 }
 
 /* --- what they need --------------------------------------------------------
  */
 
-static const double FIXED = 0.5; /* memory of weights and the like, of all */
-
-/* What goes with the batch is divided by the passes of a step; the rest, taken
- * to be half, is there whatever the batch. Elastic jobs take such orders. */
+/* Only elastic jobs take orders to run a step in several passes. */
 struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,
                            const struct firn_way *way, bool is_elastic)
 {
-    struct firn_load load = liveforecast_load(
-        desk->forecast, desk_book_id(desk, job->id), job, way);
-    if (is_elastic && way->passes > 1)
-        load.mem_gib *= FIXED + (1 - FIXED) / way->passes;
-    return load;
+    struct firn_way as = *way;
+    as.passes = is_elastic ? way->passes : 0;
+    return liveforecast_load(desk->forecast, desk_book_id(desk, job->id), job,
+                             &as);
 }

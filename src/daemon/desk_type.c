@@ -6,7 +6,7 @@
  * the job is in the round, to the second. Here is what outlives the round: the
  * name of the type is written with the job's first start, before there is a
  * process, and is all that its spec accepts from then on. By its name, for
- * numbers of nodes and types may be others after a restart.
+ * numbers of nodes and types may change in a restart.
  *
  * A job that ran out of memory before it reported anything has no bits to keep:
  * it may try another type. One whose type is here no longer, or has another

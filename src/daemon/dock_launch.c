@@ -51,7 +51,7 @@ enum firn_status dock_mark(struct dock *dock, struct firn_error *err)
         (struct firn_bytes){dock->mark, sizeof dock->mark - 1}, err);
 }
 
-/* Is it there? FIRN_EIO: that cannot be said now. */
+/* Does the file exist? FIRN_EIO: that cannot be found out now. */
 static enum firn_status find(const char *path, bool *is_there,
                              struct firn_error *err)
 {
@@ -179,29 +179,30 @@ static double grace_of(const struct live_ask *ask)
     return ask->grace_s > 0 ? ask->grace_s : GRACE_S;
 }
 
-/* The one who rides with it, and whose weights it begins with. */
+/* Its partner in a training of two, and the job whose weights it begins with.
+ */
 static void launch_others(struct dock *dock, const struct live_job *job,
                           struct firn_launch *out)
 {
-    const struct live_job *mate = partner_of(dock->book, job);
+    const struct live_job *partner = partner_of(dock->book, job);
     const struct live_job *first = job->how.after != FIRN_NO_JOB
                                        ? book_job(dock->book, job->how.after)
                                        : NULL;
     out->after = "";
-    if (mate != NULL) {
+    if (partner != NULL) {
         dock->launch->mate = (struct firn_launch_mate){
-            .job = mate->id,
-            .epoch = mate->epoch,
-            .name = mate->ask.name,
-            .argv = (const char *const *)mate->ask.argv,
-            .dataset = mate->ask.dataset,
-            .ckpt = ckpt_folder(dock, mate),
-            .token = mate->token,
-            .threads = threads_of(&mate->ask),
-            .freeze_max = mate->ask.freeze_max};
+            .job = partner->id,
+            .epoch = partner->epoch,
+            .name = partner->ask.name,
+            .argv = (const char *const *)partner->ask.argv,
+            .dataset = partner->ask.dataset,
+            .ckpt = ckpt_folder(dock, partner),
+            .token = partner->token,
+            .threads = threads_of(&partner->ask),
+            .freeze_max = partner->ask.freeze_max};
         out->mate = &dock->launch->mate;
-        out->grace_s = fmax(out->grace_s, grace_of(&mate->ask));
-        double its_s = mate->ask.ckpt_every_s; /* both write at once */
+        out->grace_s = fmax(out->grace_s, grace_of(&partner->ask));
+        double its_s = partner->ask.ckpt_every_s; /* both write at once */
         if (its_s > 0 && !(out->ckpt_every_s > 0 && out->ckpt_every_s < its_s))
             out->ckpt_every_s = its_s;
     }

@@ -110,7 +110,8 @@ enum firn_status dock_number_nodes(struct dock *dock, struct firn_error *err)
             dock_node_find(dock, name, &node);
             vec_add(&dock->renumbered, node);
         }
-        log_info("the nodes are others than they were, or in another order");
+        log_info(
+            "the nodes have changed since the last start, or their order has");
     }
     enum firn_status status = store_put_meta(
         dock->store, "nodes", (struct firn_bytes){now.at, now.n}, err);

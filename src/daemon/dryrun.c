@@ -11,9 +11,9 @@
  * are its range; of MANY jobs once, and half and twice of the answer are it. A
  * job that runs and reports is known to a tenth.
  *
- * What nobody knows is not told: when the answer hangs on the end of a job that
- * has no duration, does not report, and is the first of its kind, then the
- * answer is that, and whose end it is.
+ * An unknown end is reported as unknown: when the answer hangs on the end of a
+ * job that has no duration, does not report, and is the first of its kind, then
+ * the answer is that, and whose end it is.
  *
  * What it leaves out: jobs that will be submitted meanwhile, restarts' costs.
  *
@@ -33,7 +33,7 @@
 #include <string.h>
 
 enum { MANY = 20000 };
-/* For one of the three: of processor time, and of time in all. */
+/* Limits of one simulated future: processor time, and time by the clock. */
 static const double MOST_S = 0.3, PASSED_MOST_S = 5;
 
 /* --- an engine that does nothing ----------------------------------------- */
@@ -194,7 +194,7 @@ static double expected_rate(struct dryrun *dry, const struct firn_job *job)
     return expected > 0 ? expected : 1;
 }
 
-/* One that runs and does not report: by what it has had. */
+/* A running job that does not report: by the GPU time that it has had. */
 static void expect_running(struct dryrun *dry, const struct firn_job *job,
                            const struct desk_left *left)
 {
@@ -236,7 +236,7 @@ static void expect_all(struct dryrun *dry)
     }
 }
 
-/* Does anybody know how long it takes? */
+/* Is it known how long the job takes? */
 static bool is_known(const struct loop *loop, firn_job_id id)
 {
     const struct live_job *job = book_job(loop->book, id);
@@ -248,7 +248,7 @@ static bool is_known(const struct loop *loop, firn_job_id id)
 
 /* --- rolling forward ----------------------------------------------------- */
 
-/* The first that ends, of those in the round; or NULL. */
+/* The job of the round that ends first; or NULL. */
 static const struct firn_job *first_end(const struct dryrun *dry, double *at_s)
 {
     const struct state *state = round_state(dry->round);
@@ -266,7 +266,7 @@ static const struct firn_job *first_end(const struct dryrun *dry, double *at_s)
     return first;
 }
 
-/* And of the others; -1: none. */
+/* The pinned job that ends before `at_s`, by its place; -1: none. */
 static int first_pinned(const struct dryrun *dry, double *at_s)
 {
     int first = -1;
@@ -278,7 +278,7 @@ static int first_pinned(const struct dryrun *dry, double *at_s)
     return first;
 }
 
-/* A job ends whose end may be a mere guess. */
+/* Notes a job that ends by a mere guess before the job in question starts. */
 static void note_end(struct dryrun *dry, firn_job_id id)
 {
     if (isnan(dry->start_s) && dry->hung == FIRN_NO_JOB &&
@@ -286,7 +286,7 @@ static void note_end(struct dryrun *dry, firn_job_id id)
         dry->hung = id;
 }
 
-/* Jobs that got GPUs and have not said how fast they go: as forecast. */
+/* Jobs that got GPUs and report no rate go at the forecast one. */
 static void expect_rates(struct dryrun *dry)
 {
     const struct state *state = round_state(dry->round);

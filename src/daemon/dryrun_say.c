@@ -72,7 +72,7 @@ static void put_text(const struct dryrun *dry, const struct firn_buf *because,
     if (because->n > 0)
         buf_printf(&text, "%s%s", does_start ? "; " : "", because->at);
     if (dry->nslowed > 0)
-        buf_printf(&text, "; others give up GPUs %d times", dry->nslowed);
+        buf_printf(&text, "; other jobs give up GPUs %d times", dry->nslowed);
     buf_puts(json, "{\"text\":");
     buf_json_string(json, text.n > 0 ? text.at : "");
     buf_release(&text);
@@ -156,7 +156,7 @@ static void put_plan(struct loop *loop, const struct dryrun *dry,
                spec->is_nominal ? "true" : "false");
     if (fewer > 0) {
         char text[80];
-        snprintf(text, sizeof text, "with gpus: %d it would start now", fewer);
+        snprintf(text, sizeof text, "could start now with gpus: %d", fewer);
         buf_json_string(json, text);
     } else {
         buf_puts(json, "null");
@@ -186,7 +186,7 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     return status;
 }
 
-/* One that no policy has runs to its end. */
+/* A pinned job runs to its end, whatever the policy decides. */
 static enum firn_status eta_pinned(struct loop *loop,
                                    const struct live_job *job,
                                    struct track *track, struct firn_buf *json)
@@ -215,11 +215,14 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
     if (track != NULL && track->is_pinned && !job->is_ending &&
         !desk_can_stop(job))
         return eta_pinned(loop, job, track, json);
+    if (live_state_is_over(job->state))
+        return firn_fail(err, FIRN_EDATA, "job %d (%s) has ended: %s; no ETA",
+                         job->id, job->ask.name, live_state_name(job->state));
     if (track == NULL || desk_job(&loop->desk, track) == NULL)
         return firn_fail(err, FIRN_EDATA,
-                         "job %d (%s) is %s and not in the policy's hands: "
-                         "nothing can be said of its end",
-                         job->id, job->ask.name, live_state_name(job->state));
+                         "job %d (%s) is %s and not scheduled (%.150s); no ETA",
+                         job->id, job->ask.name, live_state_name(job->state),
+                         job->why);
     struct dryrun dry = {0};
     struct range range;
     struct question q = {

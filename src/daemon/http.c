@@ -7,18 +7,18 @@
  *                          |                    ^
  *                          +--kept: suspended---+
  *
- * (1) A handler sees whole requests only, of callers who have shown who they
- *     are; everybody else has his refusal before his body is read.
- * (2) What one client can make us hold: 32 KiB of head, body_max of body, one
- *     answer, one MiB of a stream; http_conn.c says how many there are.
+ * (1) A handler sees whole requests of known callers only; others are refused
+ *     before their body is read.
+ * (2) Memory for one client: 32 KiB of head, body_max of body, one answer, one
+ *     MiB of a stream; http_conn.c limits the number of clients.
  * (3) A connection has timeout_s to send a whole request, counted from its
- *     first byte or from the end of the one before; sending a little now and
- *     then gains nothing. A reader that takes nothing is dropped after as long.
- *     By TCP it has unknown_s to show a token.
- * (4) Whatever can go on makes our descriptor readable. libmicrohttpd reads a
- *     piece at a time and says only by its timeout that there is more; here
- *     every connection is in our descriptor too, for what it waits for: bytes
- *     of a request, or room for an answer.
+ *     first byte or from the end of the one before; sending slowly gains
+ *     nothing. A client that takes no byte of its answer is closed after as
+ * long. On TCP it has unknown_s to send a token. (4) Our descriptor is readable
+ * when any connection can go on. libmicrohttpd reads a piece at a time and says
+ * only by its timeout that there is more; here every connection is in our
+ * descriptor too, for what it waits for: bytes of a request, or room for an
+ * answer.
  */
 #include "daemon/http.h"
 #include "base/buf.h"
@@ -52,7 +52,7 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
         conn_close(*context);
 }
 
-/* --- who asks, and for what -------------------------------------------- */
+/* --- callers and paths ------------------------------------------------ */
 
 /* The token behind "Bearer "; NULL: the header is something else. */
 static const char *bearer(const char *header)
@@ -72,8 +72,8 @@ static void turn_away(const struct http_exchange *ex, enum http_refusal why)
         config->turned_away(config->arg, why, &ex->conn->peer);
 }
 
-/* A token that is shown decides, on the Unix socket too: a job is that job
- * even when it runs as the daemon's own user. */
+/* If there is a token it counts, on the Unix socket too: a job that runs as
+ * firnd's user is that job, not an operator. */
 static bool know_caller(struct http_exchange *ex)
 {
     const struct http_config *config = &ex->http->config;

@@ -1,14 +1,13 @@
 /* http.h - an HTTP server inside the daemon's loop.
  *
- * libmicrohttpd without threads of its own: its epoll descriptor is watched by
- * the loop, so that handlers run between rounds and share all state without a
- * lock. (The house's first plan was a thread and a queue; one thread is less
- * to get wrong, and submits are bound by the disk, not by the processor.)
+ * libmicrohttpd without threads of its own: the loop watches its epoll
+ * descriptor, so that handlers run between rounds and share all state without a
+ * lock. Submits are bound by the disk, not by the processor.
  *
  * A handler answers at once, or keeps the exchange and answers later: a submit
- * when its commit is on disk, a log or an event stream bit by bit. Bodies and
- * headers are bounded; a client that is slow or silent is dropped; nothing
- * that it sends is ever in a path, a query or a format.
+ * when its commit is on disk, a log or an event stream piece by piece. Bodies
+ * and headers are bounded; a slow or silent client is disconnected; bytes of a
+ * client are never used as a path, an SQL statement or a format.
  */
 #ifndef DAEMON_HTTP_H
 #define DAEMON_HTTP_H
@@ -20,22 +19,22 @@
 struct http;
 struct http_exchange; /* one request and its answer */
 
-/* Who asks. A socket's owner is known by its credentials; over TCP a token
- * must be shown: the operator's, or a job's own (which may report only). */
+/* The caller: on the Unix socket known by its credentials, over TCP by its
+ * token, which is the operator's or that of a job (which may only report). */
 struct http_caller {
     bool is_operator;
     int job;          /* a job's token; -1: none */
     char user[64];    /* "root", "uid 1000", "token", "job 7" */
-    char address[48]; /* of the other end of TCP; "" on the Unix socket */
+    char address[48]; /* of a TCP client; "" on the Unix socket */
 };
 
 /* Why a request, or a connection, is not served. */
 enum http_refusal {
-    HTTP_REFUSED_TOKEN, /* none, or an unknown one: 401 */
-    HTTP_REFUSED_RIGHT, /* a known caller that may not do that: 403 */
-    HTTP_REFUSED_SHAPE, /* a head that two readers read differently: 400 */
-    HTTP_REFUSED_SLOW,  /* no token, or no whole request, in its time */
-    HTTP_REFUSED_CROWD, /* too many connections; the oldest unknown is closed */
+    HTTP_REFUSED_TOKEN, /* a missing or unknown token: 401 */
+    HTTP_REFUSED_RIGHT, /* a known caller without the right: 403 */
+    HTTP_REFUSED_SHAPE, /* a head that programs read differently: 400 */
+    HTTP_REFUSED_SLOW,  /* no token, or no whole request, in time */
+    HTTP_REFUSED_CROWD, /* closed because of too many connections */
     HTTP_REFUSED_RATE,  /* too many requests: 429 */
     HTTP_NREFUSALS
 };
@@ -54,33 +53,33 @@ struct http_config {
     const char *socket;  /* path of the Unix socket, mode 0600; NULL: none */
     const char *address; /* "127.0.0.1:7070"; NULL: none */
     const char *token;   /* the operator's; needed with an address */
-    /* Is this a job's token? Its id, or -1. Constant time. */
+    /* The id of the job with this token, or -1. Constant time. */
     int (*job_of_token)(void *arg, const char *token);
     http_handler *handle;
     void *arg;
-    /* Told of answers that no handler gave, with number -1: see http_watch().
-     * MAY be NULL. */
+    /* Called for answers that no handler gave, with number -1: see
+     * http_watch(). May be NULL. */
     void (*refused)(void *arg, int number, int status);
-    /* Told of requests and connections that are refused before a handler sees
-     * them. MAY be NULL. */
+    /* Called for requests and connections that are refused before a handler
+     * gets them. May be NULL. */
     void (*turned_away)(void *arg, enum http_refusal why,
                         const struct http_caller *peer);
     size_t body_max;  /* 0: 1 MiB */
-    double timeout_s; /* a whole request, or nothing, within; 0: 30 */
-    double unknown_s; /* a good token over TCP within; 0: 5 */
+    double timeout_s; /* for a whole request, or between two; 0: 30 */
+    double unknown_s; /* until a good token over TCP; 0: 5 */
     int places;       /* connections on each of TCP and socket; 0: 1000, or a
                          quarter of the descriptors if that is less */
 };
 
-/* Another for the operator's; NULL: none, which a server with an address does
- * not take. */
+/* Replaces the operator's token. A server with an address needs one. */
 void http_set_token(struct http *http, const char *token);
 enum firn_status http_open(struct http **out, const struct http_config *config,
                            struct firn_error *err);
-/* Streams are cut (`gone` is called), kept exchanges are dropped unanswered. */
+/* Ends streams (`gone` is called) and drops kept exchanges unanswered. */
 void http_close(struct http *http);
-/* To be watched for reading; then, and after at most `*wait_ms` (-1: no limit),
- * call run. Asked again after each turn. */
+/* A descriptor to watch for reading: call http_run() when it is ready, and
+ * after
+ * `*wait_ms` (-1: no limit). Ask again after each turn. */
 int http_fd(const struct http *http, int *wait_ms);
 void http_run(struct http *http);
 int http_port(const struct http *http); /* when asked for port 0 */
@@ -89,35 +88,35 @@ int http_port(const struct http *http); /* when asked for port 0 */
 const char *http_query(const struct http_exchange *exchange, const char *name);
 const char *http_header(const struct http_exchange *exchange, const char *name);
 
-/* A header of the answer to come; both are copied. At most four. Bytes that no
- * header can have are left out. */
+/* Sets a header of the answer; both texts are copied. At most four. Bytes that
+ * are not allowed in headers are left out. */
 void http_set_header(struct http_exchange *exchange, const char *name,
                      const char *value);
-/* Told of the answer's status when it is decided, for counting. */
+/* Has `answered` called with the status of the answer, for counting. */
 void http_watch(struct http_exchange *exchange,
                 void (*answered)(void *arg, int number, int status), void *arg,
                 int number);
-/* Answers, now or later; the exchange is gone then. `body` is copied. */
+/* Answers and frees the exchange. `body` is copied. */
 void http_answer(struct http_exchange *exchange, int status,
                  const char *content_type, struct firn_bytes body);
-/* {"error": {"code": "...", "text": "..."}} by the status's own number. */
+/* Answers {"error": {"code": "...", "text": "..."}} with the HTTP status and
+ * code of a firn_status. */
 void http_fail(struct http_exchange *exchange, enum firn_status status,
                const char *text);
-/* The same with a status of HTTP that no firn_status has: 401, 403, ... */
+/* The same with any HTTP status: 401, 403, ... */
 void http_refuse(struct http_exchange *exchange, int status, const char *code,
                  const char *text);
 
-/* A stream: begin, then write as often as one likes until it is closed by
- * either side. `gone` is called once when it is over. */
+/* Begins a stream, to which any number of writes follow until either side ends
+ * it. `gone` is called once when it has ended. */
 void http_stream(struct http_exchange *exchange, const char *content_type,
                  void (*gone)(void *arg), void *arg);
-/* `more` is called whenever all is sent: it may write, or end the stream. So a
- * stream is never read faster from its source than it is taken. A writer that
- * has something new while nothing is left to send says so by http_stream_wake.
- */
+/* Has `more` called whenever all bytes are sent: it may write, or end the
+ * stream. So the source is never read faster than the client takes it. A writer
+ * that gets new data later calls http_stream_wake(). */
 void http_stream_more(struct http_exchange *exchange, void (*more)(void *arg));
 void http_stream_wake(struct http_exchange *exchange);
-/* False: the reader is too slow (more than 1 MiB behind) or gone. */
+/* False: the client is more than 1 MiB behind, or gone. */
 bool http_stream_write(struct http_exchange *exchange, struct firn_bytes data);
 void http_stream_end(struct http_exchange *exchange);
 

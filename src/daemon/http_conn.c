@@ -49,7 +49,7 @@ int conn_places(const struct http_config *config)
     return (int)fdlimit_http_share((unsigned)most, 2); /* (5) */
 }
 
-/* A part of the places; two at least, or a single caller would not do. */
+/* A part of the places, at least two. */
 static int part_of(int places, int part)
 {
     return places / part > 2 ? places / part : 2;
@@ -98,7 +98,7 @@ static bool is_idle(const struct http_conn *conn)
     return conn->state == HTTP_KNOWN && conn->exchange == NULL;
 }
 
-/* Who is counted, and the one of them that goes first. */
+/* The connections that count, and the one that is closed first. */
 struct crowd {
     int n;
     struct http_conn *oldest;
@@ -140,7 +140,7 @@ static void make_room(struct http_conn *fresh)
              HTTP_REFUSED_CROWD);
 }
 
-/* When it is to be dropped; 0: not by the clock. */
+/* Its deadline; 0: none. */
 static double deadline_s(const struct http_conn *conn)
 {
     const struct http_config *config = &conn->http->config;
@@ -151,7 +151,7 @@ static double deadline_s(const struct http_conn *conn)
     return conn->since_s > 0 ? conn->since_s + config->timeout_s : 0;
 }
 
-/* libmicrohttpd drops who is silent, this who dribbles. */
+/* libmicrohttpd closes silent connections, this closes slow ones. */
 void conn_sweep(struct http *http)
 {
     double now_s = clock_elapsed_s(), next_s = now_s + 3600;

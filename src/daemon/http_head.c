@@ -1,4 +1,4 @@
-/* http_head.c - heads of requests that two readers can take for different ones.
+/* http_head.c - refuses request heads that two programs read differently.
  *
  * A proxy in front of firnd and firnd itself must agree where a request ends
  * and what it asks for; where they do not, a client can hide a second request
@@ -18,12 +18,12 @@
  *
  * The second line of a value is added to the name by libmicrohttpd 0.9.75:
  * "Content-Length: 5" with a second line " 5" is a header Content-Length5, and
- * the body becomes the next request. Such a name has been copied; any other is
- * where it was received, with its value behind it. That is what is looked at.
- * A NUL ends a value or the path for libmicrohttpd, which does not tell.
- * What libmicrohttpd refuses by itself (a length that is no
+ * the body becomes the next request. Such a name was copied; any other lies
+ * where it was received, with its value behind it: this is checked. For
+ * libmicrohttpd a NUL ends a value or the path.
+ * Requests that libmicrohttpd refuses by itself (a length that is no
  * number, a chunk whose size is not hexadecimal, HTTP/0.9, HTTP/2, a head of
- * more than 32 KiB, HTTP/1.1 without Host) does not come here.
+ * more than 32 KiB, HTTP/1.1 without Host) do not come here.
  *
  * Cost: one pass over the headers.
  */
@@ -34,8 +34,7 @@
 
 enum { HEADERS_MOST = 100 };
 
-/* Headers of which a second one would be read by one reader, the first by
- * another. */
+/* Headers that must not come twice: programs differ in which one they use. */
 static const char *const single[] = {
     "Content-Length", "Transfer-Encoding", "Host",       "Authorization",
     "Content-Type",   "Idempotency-Key",   "Request-Id", "Firn-Attempt",

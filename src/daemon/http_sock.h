@@ -1,14 +1,14 @@
-/* http_sock.h - the sockets that the HTTP server listens on, and who is at
- * the other end; for http.c.
+/* http_sock.h - the sockets of the HTTP server, and the users of their clients;
+ * for http.c.
  */
 #ifndef DAEMON_HTTP_SOCK_H
 #define DAEMON_HTTP_SOCK_H
 #include "daemon/http.h"
 
-/* A listening socket at `path`, mode 0600. Its folder is made (0700) when it
- * is not there, and must be ours alone. The socket file of a daemon that is
- * gone is replaced; FIRN_EIO when one still answers, FIRN_EINVAL when there is
- * something else of that name. */
+/* Makes a listening socket at `path`, mode 0600. Its folder is made (0700) if
+ * missing, and must be private to this user. The socket file of a dead daemon
+ * is replaced; FIRN_EIO: a daemon still answers there; FIRN_EINVAL: the path is
+ * not a socket. */
 enum firn_status sock_listen_path(int *out, const char *path,
                                   struct firn_error *err);
 /* "127.0.0.1:7070", "[::1]:7070": numbers only, no names are looked up. Port
@@ -18,14 +18,14 @@ enum firn_status sock_listen_address(int *out, int *port, const char *address,
 /* Removes the socket file. */
 void sock_unlink(const char *path);
 
-/* Fills user and is_operator of a Unix socket's other end: the daemon's own
- * user and root are operators. */
+/* Fills user and is_operator for the client of a Unix socket: firnd's own user
+ * and root are operators. */
 void sock_peer(int fd, struct http_caller *out);
 
-/* The other end of TCP as text, "" when it is not known. */
+/* The address of a TCP client as text, "" if unknown. */
 void sock_peer_address(int fd, char out[48]);
 
-/* Do they have the same bytes? Takes as long for any two of these lengths. */
+/* Are the texts equal? The time depends on their lengths only. */
 bool sock_same_secret(const char *a, const char *b);
 
 #endif

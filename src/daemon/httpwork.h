@@ -75,25 +75,25 @@ struct http {
 int http_head_wrong(struct http_exchange *ex, const char *version,
                     const char **text);
 
-/* How many connections each door has. */
+/* How many connections the socket and TCP have each. */
 int conn_places(const struct http_config *config);
-/* A new one, into `context`; a connection may be dropped for it. */
+/* Opens a connection into `context`; another may be closed for it. */
 void conn_open(struct http *http, struct MHD_Connection *mhd, void **context);
 void conn_close(struct http_conn *conn);
-/* Wakes the loop by what the connection waits for now. */
+/* Wakes the loop for the events that the connection waits for now. */
 void conn_watch(struct http_conn *conn);
 /* Its deadline has changed. */
 void conn_expect(struct http_conn *conn);
-/* Drops those whose deadline has passed. */
+/* Closes connections whose deadline has passed. */
 void conn_sweep(struct http *http);
 
 struct http_exchange *exchange_new(struct http *http,
                                    struct MHD_Connection *mhd);
 /* Sends what has been decided, or keeps the exchange. */
 enum MHD_Result exchange_proceed(struct http_exchange *ex);
-/* The other side is gone, or shall be: ends it without a word more. */
+/* Ends it without sending more: the client is gone or is to be. */
 void exchange_cut(struct http_exchange *ex);
-/* It is over, either way: calls `gone`, frees it. */
+/* Frees an ended exchange, after calling `gone`. */
 void exchange_over(struct http_exchange *ex);
 
 #endif

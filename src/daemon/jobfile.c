@@ -391,12 +391,8 @@ static void finish_defaults(struct reading *r)
             read_default(field, field->in_group, member);
         else if (r->line[i] == 0 && !is_chosen)
             read_default(field, field->standard, member);
-        if (job_field_storage(field) == JOB_AS_TEXT && *(char **)member == NULL)
-            *(char **)member = mem_strdup("");
-        if (job_field_storage(field) == JOB_AS_LIST &&
-            *(char ***)member == NULL)
-            *(char ***)member = mem_new(1, sizeof(char *));
     }
+    live_ask_complete(ask);
     ask->is_elastic = ask->gpus_min < ask->gpus_max || GROUP(consistency) != 0;
     ask->can_checkpoint = GROUP(consistency) != 0 || GROUP(grace_s) != 0;
 }

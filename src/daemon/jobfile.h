@@ -7,30 +7,29 @@
  *     elastic: {consistency: D1, threads: 8}
  *     ...                     # all keys: docs/jobs.md
  *
- * JSON is YAML too: a program that makes a job file writes JSON, whose texts
- * need no other quoting; so there is no printer here.
+ * JSON is YAML too: a program that makes a job file may write JSON.
  *
  * Strict: unknown keys, keys given twice, wrong types, values out of range and
- * contradictions are errors with file and line. Texts never reach a shell; a
- * name is checked letter by letter; control characters are refused, but for
- * ends of lines and tabs in arguments and variables.
+ * contradictions are errors with file and line. Texts never reach a shell;
+ * control characters are refused, except line feeds and tabs in arguments and
+ * variables.
  */
 #ifndef DAEMON_JOBFILE_H
 #define DAEMON_JOBFILE_H
 #include "daemon/livejob.h"
 #include <firn/bytes.h>
 
-/* Fills `out` (all texts, argv and env are there; the user is ""; no name is
- * ""); live_ask_release() gives it back. `where` is the file's name in
- * sentences. FIRN_EINVAL with file and line; `out` is then untouched. */
+/* Fills `out` (texts and lists are never NULL; the user is "", and so is a name
+ * that is not given); live_ask_release() frees it. `where` is the file's name
+ * in sentences. FIRN_EINVAL with file and line; `out` is then untouched. */
 enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
                               const char *where, struct firn_error *err);
 
-/* The spec that core schedules by. Strings are borrowed from `ask`.
- * `submit_s` is on the engine's clock. Without a user's guess of the duration
- * it is an hour, and is_nominal; a language model whose user did not say how
- * many GPUs has 0. A job shares GPUs only if it can be stopped, and is merged
- * only if it can checkpoint and names its base and dataset. */
+/* Makes the spec that core schedules by. Texts are borrowed from `ask`;
+ * `submit_s` is on the engine's clock. An unknown duration is one hour, and
+ * is_nominal; a language model without `gpus` has 0 GPUs. A job shares GPUs
+ * only if it can be stopped, and is merged only if it can checkpoint and has a
+ * base and a dataset. */
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out);
 

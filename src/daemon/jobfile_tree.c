@@ -104,7 +104,6 @@ static const char *take_word(struct build *b, const yaml_event_t *event)
     node->kind = TREE_WORD;
     node->text = kept;
     node->line = line;
-    node->is_quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE;
     return add(b, node);
 }
 

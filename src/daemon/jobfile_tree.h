@@ -22,8 +22,7 @@ struct tree {
     enum tree_kind kind;
     const char *key;  /* of a mapping's member; NULL */
     const char *text; /* of a word; "" for nothing */
-    bool is_quoted;
-    long line; /* of the key, if it has one */
+    long line;        /* of the key, if it has one */
     size_t n;
     struct tree *first, *last, *next;
 };

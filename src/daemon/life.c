@@ -41,7 +41,7 @@ enum {
 #define CANCELLED "cancelled by its user"
 #define BACK      "held back by its user"
 #define AGAIN     "starts again when its GPUs are free"
-#define LEAVE     "others go first; it is asked to leave its GPUs"
+#define LEAVE     "other jobs go first; it is asked to leave its GPUs"
 #define UNBEGUN   "stopped before its processes began; waits for GPUs"
 #define SILENT \
     "the job that was to train it reports nothing of it; goes on alone"
@@ -161,7 +161,7 @@ static const struct life_row rows[] = {
         "{why}"),
     SAY(PUT_BACK, GOING, NO, IS(OPEN), PENDING, CAPACITY,
         DO(UNPIN) | DO(WITHDRAW) | DO(STOP),
-        "others took its GPUs before it was started"),
+        "processes outside of firn took its GPUs before it was started"),
     SAY(REFUSED, GOING, IS(PRESENT), NO, PREEMPTING, ENGINE,
         DO(WITHDRAW) | DO(RETRY_LATER) | DO(STOP), "{why}"),
     SAY(REFUSED, GOING, NO, NO, PENDING, ENGINE,
@@ -217,12 +217,12 @@ static const struct life_row rows[] = {
     SAY(FAILED_INBOX, LIVING, IS(ENDING), NO, CANCELLED, USER,
         DO(CLOSE_ATTEMPT) | OVER, CANCELLED),
     SAY(FAILED_INBOX, GOING, IS(INBOX), NO, CANCELLED, USER,
-        DO(CLOSE_ATTEMPT) | OVER, "cancelled where it was sent to"),
+        DO(CLOSE_ATTEMPT) | OVER, "cancelled in the cluster's own queue"),
     STAY(INBOX_GONE, LIVING, IS(INBOX) | IS(PRESENT), NO, NO),
     SAY(INBOX_GONE, LIVING, IS(INBOX) | IS(ENDING), NO, CANCELLED, USER, OVER,
         CANCELLED),
     SAY(INBOX_GONE, GOING, IS(INBOX), NO, CANCELLED, VANISHED, OVER,
-        "it was taken out of the inbox"),
+        "taken out of the cluster's own queue"),
 
     /* --- its partner ---------------------------------------------------- */
     STAY(PARTNER_BEGINS, GOING, IS(GRANTED), IS(HELD) | IS(ENDING),
@@ -260,9 +260,9 @@ static const struct life_row rows[] = {
     STAY(RECOVERED_RUNNING, GOING, NO, NO, DO(RESTORE) | DO(ADOPT)),
     STAY(RECOVERED_GONE, STATE(PENDING), NO, IS(ENDING), DO(ADMIT)),
     SAY(RECOVERED_GONE, MOVING, IS(HELD), IS(ENDING), PENDING, HELD, NO,
-        "the scheduler was started anew"),
+        "firnd was restarted"),
     SAY(RECOVERED_GONE, MOVING, NO, IS(ENDING), PENDING, NEW, DO(ADMIT),
-        "the scheduler was started anew"),
+        "firnd was restarted"),
 };
 /* clang-format on */
 

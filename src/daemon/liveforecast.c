@@ -254,7 +254,6 @@ struct firn_load liveforecast_load(struct liveforecast *f, firn_job_id id,
     struct firn_way whole = {.gpus = job->spec.gpus, .type = FIRN_ANY_TYPE};
     if (way != NULL)
         whole = *way;
-    whole.passes = 0; /* what passes save is the caller's to say */
     return forecaster_load(f->forecaster, key_as(f, id, job), job, &whole,
                            job->done_s);
 }

@@ -69,7 +69,7 @@ int liveforecast_gpus_max(struct liveforecast *forecast, firn_job_id id,
 double liveforecast_slowdown(struct liveforecast *forecast,
                              struct liveforecast_job job,
                              struct liveforecast_job other);
-/* In one pass, whatever the way says; `way` NULL: as submitted. */
+/* `way` NULL: as submitted. */
 struct firn_load liveforecast_load(struct liveforecast *forecast,
                                    firn_job_id id, const struct firn_job *job,
                                    const struct firn_way *way);

@@ -76,6 +76,18 @@ void *live_ask_member(const struct live_ask *ask, enum job_field_id id)
     return (char *)ask + offsets[id];
 }
 
+void live_ask_complete(struct live_ask *ask)
+{
+    for (int i = 0; i < JOB_NFIELDS; i++) {
+        void *member = live_ask_member(ask, (enum job_field_id)i);
+        enum job_storage storage = job_field_storage(&job_fields[i]);
+        if (storage == JOB_AS_TEXT && *(char **)member == NULL)
+            *(char **)member = mem_strdup("");
+        else if (storage == JOB_AS_LIST && *(char ***)member == NULL)
+            *(char ***)member = mem_new(1, sizeof(char *));
+    }
+}
+
 static void release_list(char **list)
 {
     for (size_t i = 0; list != NULL && list[i] != NULL; i++)

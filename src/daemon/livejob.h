@@ -1,8 +1,8 @@
 /* livejob.h - a job as the daemon knows it, from submit to its end.
  *
- * core's struct firn_job is what policies see; this is the rest: who sent it,
- * what it runs, in which state and why, which epoch, what it last reported.
- * Everything here is on disk (daemon/store.h); the daemon's memory is a copy.
+ * Policies see core's struct firn_job; this is the rest: its user and command,
+ * its state and the reason for it, its attempts and its last report. Everything
+ * here is on disk (daemon/store.h); the copy in memory is the same.
  */
 #ifndef DAEMON_LIVEJOB_H
 #define DAEMON_LIVEJOB_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* name on the API, is it over */
+/* name in the API, has it finished */
 #define LIVE_STATE_MAP(X)          \
     X(PENDING, "pending", 0)       \
     X(STARTING, "starting", 0)     \
@@ -36,26 +36,26 @@ bool live_state_is_over(enum live_state state);
 /* False: no such name. */
 bool live_state_named(const char *name, enum live_state *out);
 
-/* Why a job is in its state: a closed list, one sentence each beside it. */
-#define LIVE_REASON_MAP(X)                                      \
-    X(NONE, "none")                                             \
-    X(NEW, "new")               /* no round has seen it yet */  \
-    X(CAPACITY, "capacity")     /* too few GPUs are free */     \
-    X(FRAGMENTED, "fragmented") /* enough, but not together */  \
-    X(MEMORY, "memory")         /* no free GPU has enough */    \
-    X(TYPE, "type")             /* none of its types is free */ \
-    X(PRIORITY, "priority")     /* others go first */           \
-    X(POLICY, "policy")         /* the policy's own words */    \
-    X(HELD, "held")             /* by its user */               \
-    X(DRAINED, "drained")       /* nodes that it needs are */   \
-    X(LEAVING, "leaving")       /* GPUs are being freed */      \
-    X(ENGINE, "engine")         /* the engine is away */        \
-    X(NEVER, "never")           /* no such GPUs here */         \
-    X(RETRY, "retry")           /* after a failure */           \
-    X(OUT_OF_MEMORY, "out-of-memory")                           \
-    X(EXIT, "exit") /* its own status */                        \
-    X(SIGNAL, "signal")                                         \
-    X(USER, "user")         /* cancelled */                     \
+/* Why a job is in its state. The API shows the name beside a sentence. */
+#define LIVE_REASON_MAP(X)                                         \
+    X(NONE, "none")                                                \
+    X(NEW, "new")               /* no round has seen it yet */     \
+    X(CAPACITY, "capacity")     /* too few GPUs are free */        \
+    X(FRAGMENTED, "fragmented") /* enough, but not together */     \
+    X(MEMORY, "memory")         /* no free GPU has enough */       \
+    X(TYPE, "type")             /* none of its types is free */    \
+    X(PRIORITY, "priority")     /* others go first */              \
+    X(POLICY, "policy")         /* the policy's own words */       \
+    X(HELD, "held")             /* by its user */                  \
+    X(DRAINED, "drained")       /* nodes that it needs are */      \
+    X(LEAVING, "leaving")       /* GPUs are being freed */         \
+    X(ENGINE, "engine")         /* the engine is away */           \
+    X(NEVER, "never")           /* the cluster has no such GPUs */ \
+    X(RETRY, "retry")           /* after a failure */              \
+    X(OUT_OF_MEMORY, "out-of-memory")                              \
+    X(EXIT, "exit") /* its own status */                           \
+    X(SIGNAL, "signal")                                            \
+    X(USER, "user")         /* cancelled */                        \
     X(VANISHED, "vanished") /* its host or supervisor */
 
 enum live_reason {
@@ -77,6 +77,8 @@ struct live_ask {
 };
 /* The member of a field. */
 void *live_ask_member(const struct live_ask *ask, enum job_field_id id);
+/* Texts and lists that are NULL become "" and the empty list. */
+void live_ask_complete(struct live_ask *ask);
 void live_ask_release(struct live_ask *ask);
 
 struct live_job {
@@ -85,13 +87,13 @@ struct live_job {
     char *text;    /* the job file as it was sent, for `show` */
     char *request; /* id of the request that made it; "" for none */
     char token[65];
-    double submitted_s, started_s, ended_s; /* since the epoch; 0: not yet */
+    double submitted_s, started_s, ended_s; /* since 1970; 0: not yet */
     enum live_state state;
     enum live_reason reason;
     char why[LIVE_TEXT];
     bool is_held;   /* not to be started */
-    bool is_ending; /* cancelled; still there */
-    int64_t epoch;  /* of the last start; 0: none */
+    bool is_ending; /* cancelled; its processes are being stopped */
+    int64_t epoch;  /* number of the last attempt; 0: none */
     int nretries, exit_status;
     char gpu_type[FIRN_NAME_MAX]; /* that it keeps to, of one whose bits depend
                                    * on it; "": none yet, or any */
@@ -99,19 +101,18 @@ struct live_job {
     struct firn_how how; /* it is run on them; with ids of the book */
     struct firn_trainer_report last; /* its variance is `variance` */
     double *variance;                /* room for LIVE_LAYERS; NULL: none yet */
-    double reported_s;               /* since the epoch; 0: never */
-    int64_t reported_epoch;          /* of the start that it came from */
+    double reported_s;               /* since 1970; 0: never */
+    int64_t reported_epoch;          /* attempt that reported last */
     int64_t nreports;                /* on disk; 0: not counted yet */
-    /* How many reports it may send at once, at that moment; see api_report.c.
-     */
+    /* Token bucket of its reports: tokens and their time; see api_report.c. */
     double reports_left, reports_left_s;
-    struct firn_orders orders; /* what its trainer shall be told */
+    struct firn_orders orders; /* for its trainer */
     /* Not on disk: book_ran_s() of book_attempt.c. */
     bool is_ran_known;
     double ran_s, ran_since_s; /* of attempts that ended; start of the open one,
                                 * 0: none is */
 };
-/* With all that it owns. */
+/* Frees the job and everything it owns. */
 void live_job_free(struct live_job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* livemetrics.c - what the daemon counts, as OpenMetrics text.
+/* livemetrics.c - the metrics of firnd as OpenMetrics text.
  *
  * Every series is there from the start with 0, so that a dashboard sees a rate
  * from the first event on. Histograms have fixed bounds, for seconds from a

@@ -1,4 +1,4 @@
-/* livemetrics.h - what the daemon counts, as OpenMetrics text.
+/* livemetrics.h - the metrics of firnd as OpenMetrics text.
  *
  * All names are in livemetrics.def and in docs/metrics.md, which a test keeps
  * in step. A counter's name gets "_total" in the text, a histogram's "_bucket",
@@ -55,15 +55,16 @@ void metrics_free(struct metrics *metrics);
 void metrics_add(struct metrics *metrics, enum metric id, int label, double by);
 void metrics_set(struct metrics *metrics, enum metric id, int label,
                  double value);
-/* Into a histogram; what is not finite is left out. */
+/* Adds to a histogram; a value that is not finite is left out. */
 void metrics_observe(struct metrics *metrics, enum metric id, double value);
-/* firn_http_requests: a request of this route was answered so. Texts are the
- * program's own and live as long. */
+/* Counts an answered request in firn_http_requests. The texts must be
+ * constants.
+ */
 void metrics_http(struct metrics *metrics, const char *method,
                   const char *route, int status);
 
 double metrics_get(const struct metrics *metrics, enum metric id, int label);
-/* Appends all of it, to "# EOF". */
+/* Appends all metrics, up to "# EOF". */
 void metrics_write(const struct metrics *metrics, struct firn_buf *out);
 /* The name of a metric, and of firn_http_requests for METRIC_N. */
 const char *metrics_name(enum metric id);

@@ -1,7 +1,7 @@
 /* loop.c - the daemon from its first file to its last commit.
  *
  * Opening: the state, the engine, the policy, what ran before, and last the
- * socket, so that nobody is answered before the picture is whole.
+ * socket, so that no request is answered before the state is complete.
  *
  * (1) What a turn changed is on disk before a change is acknowledged. (2) When
  * the disk takes no writes (it is full, it fails), the changes of the turn stay
@@ -98,12 +98,12 @@ static enum firn_status open_all(struct loop *loop,
                                  const struct loop_setup *setup,
                                  struct firn_error *err)
 {
-    char said[512] = "";
+    char message[512] = "";
     double began_s = clock_elapsed_s();
-    FIRN_TRY(
-        store_open(&loop->store, setup->config->state, said, sizeof said, err));
-    if (said[0] != '\0')
-        log_warn("%s", said);
+    FIRN_TRY(store_open(&loop->store, setup->config->state, message,
+                        sizeof message, err));
+    if (message[0] != '\0')
+        log_warn("%s", message);
     store_look(loop->store);
     loop->desk.first_id = store_first_id(loop->store);
     int nclosed = 0;
@@ -146,7 +146,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
                            struct firn_error *err)
 {
     struct loop *loop = mem_new(1, sizeof *loop);
-    loop->config = loop->said = setup->config;
+    loop->config = loop->current = setup->config;
     loop->argc = setup->argc;
     loop->argv = setup->argv;
     loop->desk.think_from = LOOP_THINK_FROM;
@@ -214,7 +214,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
                            struct firn_error *err)
 {
     struct firn_event event;
-    struct firn_error said = {0};
+    struct firn_error failure = {0};
     struct turnwatch *watch = &loop->watch;
     turnwatch_begin(watch);
     if (loop->http != NULL)
@@ -223,12 +223,12 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     double now_s = dock_now_s(&loop->dock);
     while (watch->nevents < MOST_EVENTS &&
            loop->dock.engine->next(loop->dock.engine_state, now_s, &event,
-                                   &said)) {
+                                   &failure)) {
         loop_event(loop, &event);
         watch->nevents++;
     }
-    if (said.status != FIRN_OK)
-        log_warn("engine %s: %s", loop->dock.engine->name, said.text);
+    if (failure.status != FIRN_OK)
+        log_warn("engine %s: %s", loop->dock.engine->name, failure.text);
     turnwatch_part(watch, TURN_EVENTS);
     desk_span_look(&loop->desk, now_s);
     *next_s = loop_retry(loop, now_s);

@@ -70,7 +70,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
         status = is_led ? book_ride(loop->book, job, &epoch, err)
                         : book_next_epoch(loop->book, job, &epoch, err);
     if (book_wrote(loop->book, status, err)) {
-        track->open_epoch = epoch;
+        track->open_attempt = epoch;
         track->opened_s = dock_now_s(&loop->dock);
         if (is_led)
             tell_log(loop, job, partner);
@@ -100,9 +100,9 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
     struct track *track = desk_track(&loop->desk, job->id);
     if (event == NULL)
         return;
-    if (event->epoch > 0 && event->epoch < track->open_epoch)
+    if (event->epoch > 0 && event->epoch < track->open_attempt)
         loop_close_late(loop, job, event->epoch, event);
-    if (track->open_epoch == 0 || event->epoch != track->open_epoch)
+    if (track->open_attempt == 0 || event->epoch != track->open_attempt)
         return;
     struct store_epoch epoch = {.job = job->id,
                                 .epoch = event->epoch,
@@ -111,7 +111,7 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
                                 .end = event->end,
                                 .exit_status = event->exit_status,
                                 .held = job->held};
-    track->open_epoch = 0;
+    track->open_attempt = 0;
     track->rate = track->turn = track->best = 0;
     track->best_epoch = 0;
     metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);

@@ -1,10 +1,10 @@
-/* loop_config.c - whose word on the policy holds: the operator's or the API's.
+/* loop_config.c - policy and settings: the operator's and the API's.
  *
- * The operator says a policy and settings by flags and firn.yaml; the API may
- * change both while firnd runs. The later word holds. What the API set is
- * kept, beside what the operator had said by then: after a restart it holds
- * again as long as the operator still says the same, and is forgotten when the
- * flags or the file say something else.
+ * The operator sets a policy and settings by flags and firn.yaml; the API may
+ * change both while firnd runs. The most recent change wins. What the API set
+ * is kept, beside the operator's of that time: after a restart it holds again
+ * as long as the operator's are the same, and is forgotten when the flags or
+ * the file set something else.
  *
  * On SIGHUP flags and file are read again, and the token. Another policy or
  * other settings of policies take effect at once, running jobs going on; what
@@ -17,14 +17,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* --- what was said ------------------------------------------------------- */
+/* --- what is kept ------------------------------------------------------- */
 
 /* A line for the policy and for each setting. */
-static void write_said(const struct config *said, struct firn_buf *out)
+static void write_choice(const struct config *config, struct firn_buf *out)
 {
-    buf_printf(out, "%s\n", said->policy);
-    for (size_t i = 0; i < said->nsettings; i++)
-        buf_printf(out, "%s\n", said->settings[i]);
+    buf_printf(out, "%s\n", config->policy);
+    for (size_t i = 0; i < config->nsettings; i++)
+        buf_printf(out, "%s\n", config->settings[i]);
 }
 
 static size_t key_of(const char *setting)
@@ -36,7 +36,7 @@ void loop_set(struct loop *loop, const char *setting)
 {
     const char *kept = arena_strdup(&loop->desk.settings_text, setting);
     size_t n = key_of(setting);
-    for (size_t i = loop->said->nsettings; i < loop->desk.settings.n; i++)
+    for (size_t i = loop->current->nsettings; i < loop->desk.settings.n; i++)
         if (key_of(loop->desk.settings.at[i]) == n &&
             strncmp(loop->desk.settings.at[i], setting, n) == 0) {
             loop->desk.settings.at[i] = kept;
@@ -50,9 +50,9 @@ void loop_keep_choice(struct loop *loop)
 {
     struct firn_buf text = {0};
     struct firn_error err = {0};
-    write_said(loop->said, &text);
+    write_choice(loop->current, &text);
     buf_printf(&text, "\n%s\n", loop->desk.policy->name);
-    for (size_t i = loop->said->nsettings; i < loop->desk.settings.n; i++)
+    for (size_t i = loop->current->nsettings; i < loop->desk.settings.n; i++)
         buf_printf(&text, "%s\n", loop->desk.settings.at[i]);
     enum firn_status status = store_put_meta(
         loop->store, "policy", (struct firn_bytes){text.at, text.n}, &err);
@@ -81,21 +81,22 @@ static const struct firn_policy_def *policy_of(const struct config *config,
                : firn_policy_find(config->policy, err);
 }
 
-/* The API's lines, if the operator still says what it said then; else NULL. */
+/* The API's lines, if the operator's settings are still those of that time;
+ * else NULL. */
 static char *chosen(const struct loop *loop, struct firn_buf *kept)
 {
     struct firn_error none = {0};
-    struct firn_buf said = {0};
+    struct firn_buf now = {0};
     char *at = NULL;
-    write_said(loop->said, &said);
+    write_choice(loop->current, &now);
     if (store_get_meta(loop->store, "policy", kept, &none) == FIRN_OK &&
-        kept->n > said.n + 1 && memcmp(kept->at, said.at, said.n) == 0 &&
-        kept->at[said.n] == '\n')
-        at = kept->at + said.n + 1;
+        kept->n > now.n + 1 && memcmp(kept->at, now.at, now.n) == 0 &&
+        kept->at[now.n] == '\n')
+        at = kept->at + now.n + 1;
     else if (kept->n > 0)
-        log_info("the flags or firn.yaml say something else than before: what "
+        log_info("the flags or firn.yaml have changed: what "
                  "the API had set is forgotten");
-    buf_release(&said);
+    buf_release(&now);
     return at;
 }
 
@@ -123,15 +124,15 @@ enum firn_status loop_choose_policy(struct loop *loop,
 {
     struct firn_buf kept = {0};
     const struct firn_policy_def *policy = NULL;
-    for (size_t i = 0; i < loop->said->nsettings; i++)
-        vec_add(&loop->desk.settings, loop->said->settings[i]);
+    for (size_t i = 0; i < loop->current->nsettings; i++)
+        vec_add(&loop->desk.settings, loop->current->settings[i]);
     char *at = chosen(loop, &kept);
     if (at != NULL)
         take_chosen(loop, at, &policy);
     if (policy != NULL)
         log_info("policy %s, as the API set it", policy->name);
     buf_release(&kept);
-    *out = policy != NULL ? policy : policy_of(loop->said, err);
+    *out = policy != NULL ? policy : policy_of(loop->current, err);
     return *out != NULL ? FIRN_OK : err->status;
 }
 
@@ -139,11 +140,11 @@ bool loop_unchoose(struct loop *loop, const struct firn_error *why,
                    const struct firn_policy_def **out)
 {
     struct firn_error none = {0};
-    const struct firn_policy_def *own = policy_of(loop->said, &none);
-    if (loop->desk.settings.n == loop->said->nsettings && *out == own)
+    const struct firn_policy_def *own = policy_of(loop->current, &none);
+    if (loop->desk.settings.n == loop->current->nsettings && *out == own)
         return false;
     log_warn("what the API had set is forgotten: %s", why->text);
-    loop->desk.settings.n = loop->said->nsettings;
+    loop->desk.settings.n = loop->current->nsettings;
     forget_choice(loop);
     *out = own;
     return own != NULL;
@@ -157,15 +158,15 @@ static bool is_other(const char *a, const char *b)
 }
 
 /* Those of the engine, as one text. */
-static void write_engine(const struct loop *loop, const struct config *said,
+static void write_engine(const struct loop *loop, const struct config *config,
                          struct firn_buf *out)
 {
     size_t n = strlen(loop->dock.engine->name);
     buf_puts(out, "");
-    for (size_t i = 0; i < said->nsettings; i++)
-        if (strncmp(said->settings[i], loop->dock.engine->name, n) == 0 &&
-            said->settings[i][n] == '.')
-            buf_printf(out, "%s\n", said->settings[i]);
+    for (size_t i = 0; i < config->nsettings; i++)
+        if (strncmp(config->settings[i], loop->dock.engine->name, n) == 0 &&
+            config->settings[i][n] == '.')
+            buf_printf(out, "%s\n", config->settings[i]);
 }
 
 void loop_limit_jobs(struct loop *loop, const struct config *config)
@@ -178,7 +179,7 @@ void loop_limit_jobs(struct loop *loop, const struct config *config)
 /* What has changed and cannot is named. */
 static void name_fixed(const struct loop *loop, const struct config *fresh)
 {
-    const struct config *now = loop->said;
+    const struct config *now = loop->current;
     const struct {
         const char *name, *before, *after;
     } fixed[] = {{"engine", now->engine, fresh->engine},
@@ -202,14 +203,14 @@ static void name_fixed(const struct loop *loop, const struct config *fresh)
     buf_release(&after);
 }
 
-/* The operator's policy and settings hold, if they are others than before. */
+/* The operator's policy and settings take effect if they have changed. */
 static enum firn_status take_policy(struct loop *loop,
                                     const struct config *fresh,
                                     struct firn_error *err)
 {
     struct firn_buf before = {0}, after = {0};
-    write_said(loop->said, &before);
-    write_said(fresh, &after);
+    write_choice(loop->current, &before);
+    write_choice(fresh, &after);
     bool is_same = strcmp(before.at, after.at) == 0;
     buf_release(&before);
     buf_release(&after);
@@ -220,8 +221,8 @@ static enum firn_status take_policy(struct loop *loop,
     VEC(const char *) settings = {0};
     for (size_t i = 0; i < fresh->nsettings; i++)
         vec_add(&settings, fresh->settings[i]);
-    for (size_t i = loop->said->nsettings; is_same && i < loop->desk.settings.n;
-         i++)
+    for (size_t i = loop->current->nsettings;
+         is_same && i < loop->desk.settings.n; i++)
         vec_add(&settings, loop->desk.settings.at[i]);
     struct desk was = loop->desk;
     loop->desk.settings.at = settings.at;
@@ -279,7 +280,7 @@ void loop_reload(struct loop *loop)
     }
     config_release(&loop->reread);
     loop->reread = fresh;
-    loop->said = &loop->reread;
+    loop->current = &loop->reread;
     loop->dock.log_mib = fresh.keep.log_mib;
     char text[128];
     snprintf(text, sizeof text, "flags and files are read again; policy %s",

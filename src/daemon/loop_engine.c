@@ -255,7 +255,7 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         .event = LIFE_ATTEMPT, .partner = partner, .err = err};
     loop_happens(loop, job, &what);
     if (what.status == FIRN_OK) {
-        *epoch = track->open_epoch;
+        *epoch = track->open_attempt;
         return FIRN_OK;
     }
     /* The number could not be written, so no process gets it. It is written
@@ -267,7 +267,7 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
     if (partner != NULL)
         loop_partner_ends(loop, job, partner, &lost);
     if (what.status == FIRN_EUNSAVED) {
-        track->open_epoch = job->epoch;
+        track->open_attempt = job->epoch;
         track->opened_s = dock_now_s(&loop->dock);
         loop_close_attempt(loop, job, &lost);
     }
@@ -310,7 +310,8 @@ static void on_end(struct loop *loop, struct live_job *job,
                    const struct firn_event *event)
 {
     const struct track *track = desk_track(&loop->desk, job->id);
-    bool is_open = track->open_epoch != 0 && event->epoch == track->open_epoch;
+    bool is_open =
+        track->open_attempt != 0 && event->epoch == track->open_attempt;
     double ran_s =
         is_open ? dock_now_s(&loop->dock) - track->opened_s : (double)NAN;
     char why[LIVE_TEXT] = "";
@@ -337,7 +338,7 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
         return;
     struct live_job *other = partner_of(loop->book, job);
     struct live_job *partner =
-        event->kind == FIRN_EVENT_PHASE || event->epoch == track->open_epoch
+        event->kind == FIRN_EVENT_PHASE || event->epoch == track->open_attempt
             ? other
             : NULL;
     if (event->kind == FIRN_EVENT_PHASE) {
@@ -349,7 +350,7 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;
-    if (other != NULL && event->epoch > 0 && event->epoch < track->open_epoch)
+    if (other != NULL && event->epoch > 0 && event->epoch < track->open_attempt)
         loop_close_late(loop, other, other->epoch - 1, event);
     on_end(loop, job, partner, event);
     if (partner != NULL)

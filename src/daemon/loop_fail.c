@@ -8,10 +8,10 @@
  *                        come and go there, and no job is to blame
  *
  * A retry waits 1 s, then twice as long each time, 5 minutes at most. How much
- * memory the next try asks for: half more than was said or expected (by its
- * profile or shape), or what it was seen to use if that is more; and if it had
- * a GPU for itself, more than that GPU has. When no GPU has so much, it has
- * failed.
+ * memory the next try asks for: half more than it asked for or was expected to
+ * need (by its profile or shape), or what it was seen to use if that is more;
+ * and if it had a GPU for itself, more than that GPU has. When no GPU has so
+ * much, it has failed.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -36,7 +36,7 @@ static double had_gib(const struct loop *loop, const struct firn_alloc *had)
     return least;
 }
 
-/* What it was expected to need on a GPU of what it had; 0: nobody knew. */
+/* GiB that it was expected to need on each of its GPUs; 0: not known. */
 static double expected_gib(const struct loop *loop, const struct live_job *job,
                            const struct track *track)
 {
@@ -70,7 +70,7 @@ static double more_memory(const struct loop *loop, const struct live_job *job,
     return need;
 }
 
-/* Before the next try, after so many. */
+/* Seconds before the next try, after `nretries` of them. */
 static double wait_of(int nretries)
 {
     double wait_s = FIRST_WAIT_S;
@@ -153,7 +153,7 @@ void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s)
     double now_s = dock_now_s(&loop->dock), wait_s = wait_of(job->nretries - 1);
     if (job->nretries < 1 || !(failed_s + wait_s > now_s))
         return;
-    /* A clock that was put back makes nobody wait longer. */
+    /* A clock that was put back makes no job wait longer. */
     track->again_s = fmin(failed_s, now_s) + wait_s;
     vec_add(&loop->desk.later, job->id);
 }

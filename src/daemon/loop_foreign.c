@@ -18,7 +18,7 @@ static bool has_any(const struct firn_alloc *held, firn_node_id node, int board,
     return false;
 }
 
-/* What the round has given out of these and nobody has begun to use. */
+/* Takes these GPUs from jobs that have not begun to use them. */
 static void put_back(void *arg, firn_node_id node, int board, uint64_t gpus)
 {
     struct loop *loop = arg;

@@ -53,49 +53,50 @@ static struct liveforecast_job named(const struct track *track,
 
 static void forget_pair(struct track *track)
 {
-    track->mate = 0;
+    track->sharer = 0;
     track->bad_at = 0;
     track->watch = (struct firn_share_watch){0};
 }
 
 /* It shares with that one from now on. */
 static void watch_pair(struct loop *loop, struct track *track,
-                       const struct firn_job *job, struct track *mate,
+                       const struct firn_job *job, struct track *sharer,
                        const struct firn_job *beside)
 {
-    if (track->mate == mate->id)
+    if (track->sharer == sharer->id)
         return;
     forget_pair(track);
-    track->mate = mate->id;
+    track->sharer = sharer->id;
     track->slow_expected = liveforecast_slowdown(
-        loop->desk.forecast, named(track, job), named(mate, beside));
+        loop->desk.forecast, named(track, job), named(sharer, beside));
     vec_add(&loop->desk.watched, track->id);
 }
 
 static void found_bad(struct loop *loop, struct track *track,
-                      struct liveforecast_job job, struct liveforecast_job mate)
+                      struct liveforecast_job job,
+                      struct liveforecast_job sharer)
 {
     struct firn_event ask = {.kind = FIRN_EVENT_TIMER,
                              .at_s = dock_now_s(&loop->dock)};
     struct firn_error err = {0};
     log_info("jobs %d and %d are bad for each other: %.2f and %.2f times "
              "slower",
-             job.id, mate.id, track->watch.xi_a, track->watch.xi_b);
+             job.id, sharer.id, track->watch.xi_a, track->watch.xi_b);
     track->bad_at = loop->desk.ndecided + 1;
-    liveforecast_part(loop->desk.forecast, job, mate);
+    liveforecast_part(loop->desk.forecast, job, sharer);
     if (round_event(loop->desk.round, &ask, &err) != FIRN_OK)
         log_warn("%s", err.text);
 }
 
 void loop_guard_share(struct loop *loop, struct track *track,
-                      struct track *mate, double rate)
+                      struct track *sharer, double rate)
 {
     const struct firn_job *job = desk_job(&loop->desk, track);
-    const struct firn_job *beside = desk_job(&loop->desk, mate);
+    const struct firn_job *beside = desk_job(&loop->desk, sharer);
     struct firn_share_rule rule = firn_share_rule_default();
     if (job == NULL || beside == NULL)
         return;
-    watch_pair(loop, track, job, mate, beside);
+    watch_pair(loop, track, job, sharer, beside);
     if (track->bad_at > 0 ||
         !liveforecast_is_seen(loop->desk.forecast, track->id))
         return; /* how it goes alone is not known */
@@ -104,38 +105,38 @@ void loop_guard_share(struct loop *loop, struct track *track,
     double alone =
         liveforecast_rate(loop->desk.forecast, track->id, job, &held);
     double other =
-        mate->mate == track->id && mate->watch.n > 0
-            ? mate->watch.xi_a
-            : liveforecast_slowdown(loop->desk.forecast, named(mate, beside),
+        sharer->sharer == track->id && sharer->watch.n > 0
+            ? sharer->watch.xi_a
+            : liveforecast_slowdown(loop->desk.forecast, named(sharer, beside),
                                     named(track, job));
     if (firn_share_watch(&track->watch, &rule, alone / rate, other))
-        found_bad(loop, track, named(track, job), named(mate, beside));
+        found_bad(loop, track, named(track, job), named(sharer, beside));
 }
 
 /* Both live and are where the round put them. */
 static bool are_together(struct loop *loop, const struct track *track,
-                         const struct track *mate)
+                         const struct track *sharer)
 {
     const struct firn_job *a = desk_job(&loop->desk, track);
-    const struct firn_job *b = desk_job(&loop->desk, mate);
+    const struct firn_job *b = desk_job(&loop->desk, sharer);
     return a != NULL && b != NULL && loop_overlaps(&a->held, &b->held);
 }
 
 /* Stops the one that came later; the policy has had its say. */
-static void part(struct loop *loop, struct track *track, struct track *mate)
+static void part(struct loop *loop, struct track *track, struct track *sharer)
 {
     const struct firn_job *a = desk_job(&loop->desk, track);
-    const struct firn_job *b = desk_job(&loop->desk, mate);
+    const struct firn_job *b = desk_job(&loop->desk, sharer);
     bool is_guest =
         a->since_s != b->since_s ? a->since_s > b->since_s : a->id > b->id;
-    struct track *guest = is_guest ? track : mate;
+    struct track *guest = is_guest ? track : sharer;
     struct live_job *job = book_job(loop->book, guest->id);
     char why[LIVE_TEXT];
     if (job == NULL)
         return;
     snprintf(why, sizeof why,
              "it and job %d slow each other down too much on shared GPUs",
-             is_guest ? mate->id : track->id);
+             is_guest ? sharer->id : track->id);
     guest->nparted++;
     loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
 }
@@ -143,23 +144,23 @@ static void part(struct loop *loop, struct track *track, struct track *mate)
 /* True: it is to be looked at again. */
 static bool look_at(struct loop *loop, struct track *track)
 {
-    struct track *mate = desk_track(&loop->desk, track->mate);
-    if (mate == NULL) { /* it has ended */
+    struct track *sharer = desk_track(&loop->desk, track->sharer);
+    if (sharer == NULL) { /* it has ended */
         forget_pair(track);
         return false;
     }
     bool was_worse =
         track->bad_at > 0 || (track->watch.n > 0 &&
                               track->watch.xi_a * WORSE > track->slow_expected);
-    if (are_together(loop, track, mate)) {
+    if (are_together(loop, track, sharer)) {
         if (track->bad_at == 0 || track->bad_at > loop->desk.ndecided)
             return true;
-        part(loop, track, mate);
+        part(loop, track, sharer);
     }
     if (was_worse)
         metrics_add(loop->metrics, METRIC_UNDONE, METRIC_UNDO_SHARE, 1);
-    if (mate->mate == track->id && was_worse)
-        forget_pair(mate);
+    if (sharer->sharer == track->id && was_worse)
+        forget_pair(sharer);
     forget_pair(track);
     return false;
 }
@@ -169,7 +170,7 @@ void loop_guard(struct loop *loop)
     size_t n = 0;
     for (size_t i = 0; i < loop->desk.watched.n; i++) {
         struct track *track = desk_track(&loop->desk, loop->desk.watched.at[i]);
-        if (track != NULL && track->mate > 0 && look_at(loop, track))
+        if (track != NULL && track->sharer > 0 && look_at(loop, track))
             loop->desk.watched.at[n++] = track->id;
     }
     loop->desk.watched.n = n;

@@ -1,4 +1,4 @@
-/* loop_inbox.c - jobs that came past us: given to the engine's own queue.
+/* loop_inbox.c - jobs that were sent to the cluster's own queue.
  *
  * People who keep to the commands of the engine's cluster send their jobs to a
  * queue of it that is ours to serve. The engine tells of each; here it becomes
@@ -6,7 +6,8 @@
  * start it means that the engine lets it go, on the nodes that it was given.
  *
  * Which of a node's GPUs it gets the engine's cluster decides. As many are put
- * aside for it until it ends; if it got others, these are told as taken.
+ * aside for it until it ends; if it got other ones, the engine
+ * reports these as used by foreign processes.
  *
  * (1) One job of the queue is one job here, however often it is told of: its
  * key is the request's id. (2) No text of it is used but as a name, cut to the
@@ -16,7 +17,7 @@
  * controller, is ended there: it has run, or was not to. But one that was only
  * taken out and put back is a new job.
  *
- * Cost: a walk over the living jobs for each word.
+ * Cost: a walk over the living jobs for each report.
  */
 #include "base/buf.h"
 #include "base/log.h"

@@ -73,12 +73,12 @@ static unsigned facts_of(const struct loop *loop, const struct live_job *job,
            bit(phase != FIRN_PHASE_GONE, LIFE_IS_PRESENT) |
            bit(phase == FIRN_PHASE_LEAVING, LIFE_IS_LEAVING) |
            bit(phase == FIRN_PHASE_RUNNING, LIFE_IS_ACTIVE) |
-           bit(track != NULL && track->open_epoch != 0, LIFE_IS_OPEN) |
+           bit(track != NULL && track->open_attempt != 0, LIFE_IS_OPEN) |
            bit(other != NULL && other->id > job->id, LIFE_IS_PARTNERED) |
            bit(other != NULL && other->id < job->id, LIFE_IS_TRAINED) |
            bit(partner_awaited(&loop->desk, job), LIFE_IS_AWAITS) |
            bit(track != NULL && track->is_lone, LIFE_IS_LONE) |
-           bit(track != NULL && job->reported_epoch == track->open_epoch &&
+           bit(track != NULL && job->reported_epoch == track->open_attempt &&
                    job->last.progress >= 1,
                LIFE_IS_SAYS_DONE) |
            bit(is_changed && is_out_of_bounds(job, in_round),
@@ -368,7 +368,7 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
     struct firn_buf gpus = {0};
     char why[LIVE_TEXT];
     its.job = partner->id;
-    its.epoch = track->open_epoch;
+    its.epoch = track->open_attempt;
     struct happening what = {.end = &its, .words = {.why = why}};
     if (event->kind == FIRN_EVENT_DONE) {
         what.event = LIFE_PARTNER_DONE;

@@ -15,7 +15,7 @@
 #include "daemon/loopwork.h"
 #include <math.h>
 
-/* The share of its work that a job says is done; negative: no word. */
+/* The share of its work that a job reports as done; negative: it does not. */
 static double said_progress(const struct live_job *job)
 {
     const struct firn_trainer_report *r = &job->last;
@@ -36,7 +36,7 @@ static double seen_rate(const struct track *track, const struct live_job *job,
     const struct firn_trainer_report *r = &job->last;
     if (r->step_s > 0 && r->step > 0 && done_s > 0)
         return done_s / (double)r->step / r->step_s;
-    if (track->mark_epoch == job->epoch && now_s > track->mark_s &&
+    if (track->mark_attempt == job->epoch && now_s > track->mark_s &&
         done_s > track->mark_done_s)
         return (done_s - track->mark_done_s) / (now_s - track->mark_s);
     return track->rate;
@@ -46,7 +46,7 @@ static double seen_rate(const struct track *track, const struct live_job *job,
 static struct track *look_around(struct loop *loop, const struct firn_job *job,
                                  struct liveforecast_run *run)
 {
-    struct track *mate = NULL;
+    struct track *sharer = NULL;
     run->beside = "";
     if (!job->held.is_shared)
         return NULL;
@@ -55,29 +55,30 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
         if (&sj->job != job && loop_overlaps(&sj->job.held, &job->held)) {
             run->sharers++;
             run->beside = sj->job.spec.app;
-            mate =
+            sharer =
                 desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
         }
-    return mate;
+    return sharer;
 }
 
 /* What was expected of it as it is, before this report. */
 static void judge_forecast(struct loop *loop, const struct track *track,
-                           const struct firn_job *job, const struct track *mate)
+                           const struct firn_job *job,
+                           const struct track *sharer)
 {
     struct firn_way way =
         liveforecast_held(loop->desk.forecast, track->id, job);
     double expected =
         liveforecast_rate(loop->desk.forecast, track->id, job, &way);
     const struct firn_job *beside =
-        mate != NULL ? desk_job(&loop->desk, mate) : NULL;
+        sharer != NULL ? desk_job(&loop->desk, sharer) : NULL;
     if (job->spec.is_nominal &&
         !liveforecast_is_seen(loop->desk.forecast, track->id))
-        return; /* of work that nobody knows there is no rate to expect */
+        return; /* the amount of work is a guess: no rate is expected */
     if (beside != NULL)
         expected /= liveforecast_slowdown(
             loop->desk.forecast, (struct liveforecast_job){track->id, job},
-            (struct liveforecast_job){mate->id, beside});
+            (struct liveforecast_job){sharer->id, beside});
     metrics_observe(loop->metrics, METRIC_RATE_ERROR,
                     fabs(expected - track->rate) / track->rate);
 }
@@ -103,15 +104,15 @@ static void learn(struct loop *loop, const struct live_job *job,
                                    .batch = r->batch,
                                    .passes = r->passes,
                                    .nfrozen = r->nfrozen};
-    struct track *mate = look_around(loop, in_round, &run);
-    judge_forecast(loop, track, in_round, mate);
+    struct track *sharer = look_around(loop, in_round, &run);
+    judge_forecast(loop, track, in_round, sharer);
     if (in_round->held.how.merged_with != FIRN_NO_JOB)
         return; /* it is trained together with another */
     if (run.sharers == 0) {
         loop_guard_alone(track, track->rate);
         look_at_gpus(loop, job->id, in_round);
-    } else if (run.sharers == 1 && mate != NULL)
-        loop_guard_share(loop, track, mate, track->rate);
+    } else if (run.sharers == 1 && sharer != NULL)
+        loop_guard_share(loop, track, sharer, track->rate);
     liveforecast_saw(loop->desk.forecast, job->id, &run);
 }
 
@@ -141,10 +142,10 @@ void loop_reported(struct loop *loop, struct live_job *job)
     track->rate = seen_rate(track, job, done_s, now_s);
     track->mark_s = now_s;
     track->mark_done_s = done_s;
-    track->mark_epoch = job->epoch;
+    track->mark_attempt = job->epoch;
     if (!(track->rate > 0))
         return;
-    if (!(track->told.at_s > 0))
+    if (!(track->eta.at_s > 0))
         desk_eta_told(track, now_s, (track->duration_s - done_s) / track->rate);
     const struct firn_job *in_round = desk_job(&loop->desk, track);
     if (in_round == NULL || in_round->held.nparts == 0)

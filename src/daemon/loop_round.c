@@ -22,7 +22,7 @@
 
 static const double SAVE_EVERY_S = 60, AGAIN_S = 5, TROUBLE_S = 1;
 
-/* Those that can never be stopped leave the round to run. */
+/* Started jobs that can never be stopped are pinned. */
 static void pin_started(struct loop *loop)
 {
     for (size_t i = 0; i < loop->desk.started.n; i++) {
@@ -33,8 +33,8 @@ static void pin_started(struct loop *loop)
     loop->desk.started.n = 0;
 }
 
-/* Steps that the engine would not take: the jobs wait again, for a while not
- * even that. */
+/* Jobs whose steps the engine refused wait, and come back to the round after
+ * AGAIN_S. */
 static void take_back(struct loop *loop)
 {
     for (size_t i = 0; i < loop->desk.refused.n; i++) {

@@ -18,9 +18,9 @@
 #include "daemon/turnwatch.h"
 
 struct loop {
-    const struct config *config; /* of the start */
-    const struct config *said;   /* whose policy and settings hold */
-    struct config reread;        /* the last that was read again */
+    const struct config *config;  /* of the start */
+    const struct config *current; /* its policy and settings hold */
+    struct config reread;         /* the last that was read again */
     int argc;
     char *const *argv; /* to read again; NULL: there is nothing */
     struct store *store;
@@ -44,7 +44,7 @@ enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
 /* How long a turn handles requests that waited for a decision. */
 static const double LOOP_SLICE_S = 0.005;
 
-/* A trainer's word has been written down: what the round makes of it. */
+/* A report is written: the round and the forecasts learn from it. */
 void loop_reported(struct loop *loop, struct live_job *job);
 /* --- nodes: loop_nodes.c -------------------------------------------------- */
 
@@ -52,7 +52,8 @@ void loop_reported(struct loop *loop, struct live_job *job);
  * go. */
 enum firn_status loop_nodes_begin(struct loop *loop, struct firn_error *err);
 
-/* Its GPUs that nobody has, in the round or not. O(jobs). */
+/* Counts GPUs of a node that no job holds and no foreign process uses, whether
+ * the node is in the round or not. O(jobs). */
 int loop_node_idle(const struct loop *loop, firn_node_id node);
 enum firn_status loop_drain(struct loop *loop, firn_node_id node, bool drained,
                             struct firn_error *err);
@@ -130,7 +131,8 @@ void loop_stopped_text(const struct live_job *job, int end, double ran_s,
 struct firn_engine_host loop_engine_host(struct loop *loop);
 void loop_engine_init(struct loop *loop);
 void loop_event(struct loop *loop, const struct firn_event *event);
-/* --- jobs that came past us: loop_inbox.c --------------------------------- */
+/* --- jobs of the cluster's own queue: loop_inbox.c
+ * --------------------------------- */
 
 void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
 
@@ -141,17 +143,18 @@ void loop_judge_failure(struct loop *loop, const struct live_job *job,
                         struct happening *what, char why[LIVE_TEXT]);
 /* "with status 3": how a training of two jobs ended. */
 void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT]);
-/* After a restart: one that failed then and is to be tried again waits on. */
+/* After a restart: a job that failed before and is to be tried again waits on.
+ */
 void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
-/* Lets in those whose wait is over; when the next one's is. */
+/* Lets in jobs whose wait is over; returns when the next wait is. */
 double loop_retry(struct loop *loop, double now_s);
 
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 
 bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b);
-/* Beside `mate` it goes at that rate. */
+/* Beside `sharer` it goes at that rate. */
 void loop_guard_share(struct loop *loop, struct track *track,
-                      struct track *mate, double rate);
+                      struct track *sharer, double rate);
 /* Alone it does. */
 void loop_guard_alone(struct track *track, double rate);
 /* The round takes this step. */
@@ -173,18 +176,20 @@ struct round_watch loop_watch(struct loop *loop);
 /* Now and then, or at the end. */
 void loop_save_policy(struct loop *loop, bool is_last);
 
-/* Commits what was changed and answers those who wait for it: loop.c. */
+/* Commits what was changed and sends the answers that wait for it:
+ * loop_answer.c. */
 enum firn_status loop_answer(struct loop *loop, struct firn_error *err);
 
 /* --- a decision with a thread of its own: loop_think.c -------------------- */
 
 /* A round's `run`. Submits are answered meanwhile. */
 void loop_think(void *arg, void (*work)(void *what), void *what);
-/* Behind the decision's steps: who came meanwhile enters the round, and other
- * requests are handled. */
+/* Behind the decision's steps: jobs that arrived meanwhile enter the round, and
+ * other requests are handled. */
 void loop_thought(struct loop *loop);
 
-/* --- the operator's word and the API's: loop_config.c -------------------- */
+/* --- settings of the operator and of the API: loop_config.c
+ * -------------------- */
 
 /* The policy to begin with; loop->settings are filled. */
 enum firn_status loop_choose_policy(struct loop *loop,
@@ -192,7 +197,7 @@ enum firn_status loop_choose_policy(struct loop *loop,
                                     struct firn_error *err);
 /* With that policy no round can be made, as `why` says: if the API had a part
  * in it, as before an upgrade that knows an option no more, it is forgotten,
- * and the operator's word is in `out`. False: it was the operator's own. */
+ * and `out` is the operator's policy. False: it was the operator's own. */
 bool loop_unchoose(struct loop *loop, const struct firn_error *why,
                    const struct firn_policy_def **out);
 /* The API sets "owner.option=value"; then keeps that and the policy. */
@@ -200,7 +205,7 @@ void loop_set(struct loop *loop, const char *setting);
 void loop_keep_choice(struct loop *loop);
 /* Flags, file and token again. */
 void loop_reload(struct loop *loop);
-/* How many jobs it takes, by what the operator says. */
+/* Sets how many jobs are accepted, by the operator's config. */
 void loop_limit_jobs(struct loop *loop, const struct config *config);
 
 /* --- the HTTP API's host: loop_host.c ------------------------------------ */

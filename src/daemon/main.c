@@ -38,8 +38,8 @@ static int wrong(const struct firn_error *err, int status)
     return status;
 }
 
-/* Until the loop takes it: whoever asks for a new look at the configuration
- * while we start does not end us. */
+/* Until the loop handles it: a SIGHUP, which asks to read the configuration
+ * again, must not end firnd while it starts. */
 static void hold_back(int number)
 {
     sigset_t set;

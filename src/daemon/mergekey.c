@@ -1,21 +1,21 @@
 /* mergekey.c - a key from the parts of a job file, and which part differs.
  *
- * A table has the parts, each with what writes it down. The key is all of them
- * one after another, every text with its length before it, so that no value
- * can pass for another part. What differs is found by writing the same parts
- * of two jobs: so the key and the sentence cannot disagree.
+ * A table has the parts, each with the function that writes it. The key is all
+ * of them one after another, every text with its length before it, so that no
+ * value can pass for another part. Differences are found by writing the same
+ * parts of two jobs, so that key and sentence agree.
  *
  * In the key: the user, the base, the program, the folder, the environment,
- * the rule of freezing (FIRN_FREEZE), a language model's shape. Not in it: what
- * a mate is told of its own (command, dataset, checkpoints, threads, the most
- * that may be frozen: FIRN_MATE_*); what the scheduler sees to (bounds, types,
- * priority, queue, retries, consistency: the GPUs of a pair suit both); the
- * grace, of which a pair has the longer; and memory, of which a pair needs the
- * sum (loop_merge.c).
+ * the rule of freezing (FIRN_FREEZE), a language model's shape. Not in it:
+ * settings that the co-trained job gets by FIRN_MATE_* (command, dataset,
+ * checkpoints, threads, freeze.max); those that the scheduler follows for both
+ * (GPUs, types, priority, queue, retries, consistency); the grace, of which a
+ * pair has the longer; and memory, of which a pair needs the sum
+ * (desk_merge.c).
  *
  * The program is the first word of the command, unless that runs another one:
- * then all words up to the script or module, or, if none is to be seen, the
- * whole command. Wrong this way, two jobs are not merged that could be.
+ * then all words up to the script or module, or, if there is none, the whole
+ * command. If this guess is wrong, two jobs are not merged that could be.
  *
  * Cost: O(length), and the variables are sorted.
  */
@@ -72,8 +72,8 @@ static bool is_script(const char *word)
     return false;
 }
 
-/* How many words of a command say what is run; the others tell it what to
- * do. */
+/* How many words of a command name the program; the others are its arguments.
+ */
 static size_t program_words(char *const *argv)
 {
     size_t n = 0;
@@ -145,7 +145,7 @@ static void put_env(const struct live_ask *ask, firn_job_id id,
     mem_free(list);
 }
 
-/* The first variable of which they have not both the same: its name. */
+/* The name of the first variable in which the two differ. */
 static void put_variable(const struct live_ask *a, const struct live_ask *b,
                          struct firn_buf *out)
 {

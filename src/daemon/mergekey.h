@@ -1,23 +1,22 @@
-/* mergekey.h - what a job that is trained by another one's processes cannot
- * have of its own.
+/* mergekey.h - what two jobs must have in common to be trained together.
  *
- * Two jobs in one training have one set of processes: one program, started by
- * one user in one folder with one environment. What of that a job asks for is
- * its merge key (firn_job_spec.merge_key): jobs with different keys are never
- * trained together, by any policy.
+ * Two co-trained jobs have one set of processes: one program, started by one
+ * user in one folder with one environment. These make up the merge key of a job
+ * (firn_job_spec.merge_key): no policy trains jobs with different keys
+ * together.
  */
 #ifndef DAEMON_MERGEKEY_H
 #define DAEMON_MERGEKEY_H
 #include "daemon/livejob.h"
 #include <firn/bytes.h>
 
-/* Appends the key; equal for two jobs exactly when nothing of it differs. `id`
- * is the job's, for without `workdir` it runs in a folder of its own. */
+/* Appends the key. `id` is part of it if the job has no `workdir`, because it
+ * then runs in a folder of its own. */
 void mergekey_text(const struct live_ask *ask, firn_job_id id,
                    struct firn_buf *out);
 
-/* Appends the first thing that differs, "env differs: SEED". False: nothing
- * does. Values are not told. */
+/* Appends the first difference, "env differs: SEED", without its values. False:
+ * there is none. */
 bool mergekey_differs(const struct live_job *a, const struct live_job *b,
                       struct firn_buf *out);
 

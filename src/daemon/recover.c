@@ -1,8 +1,8 @@
-/* recover.c - after a restart: what runs is taken over, what waits waits on.
+/* recover.c - after a restart: running jobs are adopted, waiting jobs wait on.
  *
- * The book says of each living job which epoch was its last and which GPUs that
- * one holds; the number was on disk before the process existed, so there is no
- * process that the book does not know. A job that holds GPUs goes back into the
+ * The book has the last attempt of each living job and the GPUs that it holds;
+ * the number was on disk before the process existed, so there is no process
+ * that the book does not know. A job that holds GPUs goes back into the
  * round with them and to the engine, which finds out what became of the
  * processes: what lives is watched, what is gone becomes an event like any
  * other. Nothing is started here.
@@ -10,7 +10,7 @@
  * Round ids are given as they were when the policy's state was kept, so that
  * the policy finds its jobs; those that came later get new ones behind them.
  *
- * Cost: O(jobs log jobs), and a look at the epochs of those that ever ran.
+ * Cost: O(jobs log jobs), and a look at the attempts of jobs that ever ran.
  */
 #include "daemon/recover.h"
 #include "base/buf.h"
@@ -29,12 +29,13 @@
 struct history {
     const struct loop *loop;
     struct track *track;
-    firn_node_id node; /* of the last start on one that is still there; -1 */
-    int64_t last;      /* of the attempts that cannot be running any more */
-    bool has_open;     /* one of these has no end */
+    firn_node_id
+        node;      /* of the last attempt on a node that is still there; -1 */
+    int64_t last;  /* of the attempts that cannot be running any more */
+    bool has_open; /* one of these has no end */
 };
 
-/* What it was served, start by start. */
+/* Adds an attempt to the GPU time that it has had. */
 static bool add_epoch(void *arg, const struct store_epoch *epoch)
 {
     struct history *history = arg;
@@ -62,7 +63,7 @@ static bool add_epoch(void *arg, const struct store_epoch *epoch)
     return true;
 }
 
-/* How it is run on what it holds. The ids of others are those of the round,
+/* How it is run on what it holds. Ids of partners are those of the round,
  * which are not known before all jobs are in: partner_recover(). What a text of
  * an older firnd says has no more than its split. */
 static void recover_how(struct firn_alloc *held, const struct live_job *job)
@@ -78,7 +79,7 @@ static void recover_how(struct firn_alloc *held, const struct live_job *job)
         held->how.passes = job->orders.passes;
 }
 
-/* It has, or may have, processes. */
+/* Takes over a job that has, or may have, processes. */
 static void take_over(struct loop *loop, struct live_job *job,
                       struct firn_alloc *held)
 {
@@ -90,7 +91,7 @@ static void take_over(struct loop *loop, struct live_job *job,
     desk_spec(&loop->desk, job, &spec);
     track->duration_s = spec.duration_s; /* a pinned job gets no other */
     track->granted = *held;
-    track->open_epoch = job->epoch;
+    track->open_attempt = job->epoch;
     if (loop->dock.renumbered.n > 0) {
         struct firn_buf text = {0};
         firn_alloc_print(held, &text);
@@ -116,11 +117,11 @@ static void take_over(struct loop *loop, struct live_job *job,
         loop_cancelled(loop, job);
     else if (job->is_held || desk_job(&loop->desk, track) != NULL)
         loop_changed(loop, job); /* also bounds that it had no time to keep */
-    else if (is_refused && track->open_epoch > 0)
+    else if (is_refused && track->open_attempt > 0)
         loop_happens_why(loop, job, LIFE_SENT_AWAY, err.text);
 }
 
-/* After all jobs are in: the jobs that others train, as they were left. */
+/* After all jobs are in: jobs that a partner trains go on as they were. */
 static void recover_partners(struct loop *loop)
 {
     partner_recover(&loop->desk);
@@ -134,8 +135,8 @@ static void recover_partners(struct loop *loop)
     loop_check_partners(loop);
 }
 
-/* What it was served, and its last node. An attempt before the one that holds
- * GPUs is over, whether its end was written down or not: it gets one. */
+/* Sums up its attempts and finds its last node. An attempt before the one that
+ * holds GPUs is over, whether its end was written down or not: it gets one. */
 static struct history read_history(struct loop *loop, struct live_job *job)
 {
     struct firn_error err = {0};
@@ -205,7 +206,8 @@ static int by_round_id(const void *a, const void *b)
     return (p->book_id > q->book_id) - (p->book_id < q->book_id);
 }
 
-/* The ids of the round that was, by book id; and where its policy's bytes are.
+/* Reads the ids of the last round, by book id, and finds where its policy's
+ * bytes begin.
  * Anything that does not read as it was written is as if it were not there. */
 static size_t read_ids(struct loop *loop, struct firn_buf *text,
                        struct turn *turns, size_t nturns, size_t *nids)
@@ -246,7 +248,7 @@ static void skip_to(struct loop *loop, size_t round_id)
         vec_add(&loop->desk.books, FIRN_NO_JOB);
 }
 
-/* Whose ids those were that are out of the round. */
+/* Restores the book ids of jobs that have left the round. */
 static void recover_gone(struct loop *loop)
 {
     struct firn_buf text = {0};
@@ -264,7 +266,7 @@ static void recover_gone(struct loop *loop)
     buf_release(&text);
 }
 
-/* All tracks first: the end of one job may be that of another. */
+/* All tracks first: the end of one job may end its partner's attempt. */
 static enum firn_status begin_tracks(struct loop *loop,
                                      const struct turn *turns, size_t n,
                                      struct firn_error *err)
@@ -275,7 +277,7 @@ static enum firn_status begin_tracks(struct loop *loop,
         if (job->epoch == 0)
             continue;
         if (strcmp(job->held, "-") != 0)
-            track->open_epoch = job->epoch;
+            track->open_attempt = job->epoch;
         FIRN_TRY(dock_layout(&loop->dock, job, err));
     }
     return FIRN_OK;

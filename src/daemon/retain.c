@@ -1,4 +1,4 @@
-/* retain.c - what is no longer kept goes, a little in each turn.
+/* retain.c - files and rows that are no longer kept are removed, a few a turn.
  *
  * A pass has four parts, in this order, and each part goes over its rows by
  * rising id in steps:
@@ -178,7 +178,7 @@ static bool remove_one(struct loop *loop, struct retain *r,
 static bool trim_jobs(struct loop *loop, struct retain *r)
 {
     struct firn_error err = {0};
-    struct rows rows = {.retain = r, .keep = &loop->said->keep, .n = ROWS};
+    struct rows rows = {.retain = r, .keep = &loop->current->keep, .n = ROWS};
     struct retain_budget budget = {FILES, clock_elapsed_s() + STEP_S};
     if (r->due.n == 0) {
         rows.n = 0;
@@ -199,7 +199,7 @@ static bool trim_jobs(struct loop *loop, struct retain *r)
 static bool trim_list(struct loop *loop, struct retain *r, enum store_list list)
 {
     struct firn_error err = {0};
-    double days = (double)loop->said->keep.events_days;
+    double days = (double)loop->current->keep.events_days;
     if (days <= 0 || store_room(loop->store) != ROOM_AMPLE) /* (5) */
         return true;
     enum firn_status status = store_trim(
@@ -242,7 +242,7 @@ static void end_pass(struct retain *r, double now_s)
 
 double retain_turn(struct loop *loop, double now_s)
 {
-    const struct config_keep *keep = &loop->said->keep;
+    const struct config_keep *keep = &loop->current->keep;
     if (keep->jobs == 0 && keep->jobs_days == 0 && keep->rows == 0 &&
         keep->events_days == 0)
         return INFINITY;

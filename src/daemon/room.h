@@ -1,7 +1,7 @@
 /* room.h - how much room the state's disk has, as a table of states and events.
  *
- * Pure: no file is looked at here. store_room.c sees the events and carries out
- * the actions; tests/daemon/test_room.c walks every cell.
+ * Pure: it reads no file. store_room.c sees the events and carries out the
+ * actions; tests/daemon/test_room.c walks every cell.
  *
  *     AMPLE   there is room: jobs are taken and started
  *     LOW     little room is left, the reserve file is still held
@@ -9,7 +9,7 @@
  *     FULL    writes fail: changes wait in memory and are tried again
  *
  * In every state but AMPLE no new job is taken and no job is started; in all
- * of them jobs are shown and cancelled, and their ends are noticed.
+ * states jobs are shown and cancelled, and finished jobs are noticed.
  */
 #ifndef DAEMON_ROOM_H
 #define DAEMON_ROOM_H

@@ -1,4 +1,4 @@
-/* store_open.c - the state file opened: locked, checked, brought up to date.
+/* store_open.c - opens the state file: locks it, checks it, migrates it.
  *
  * (1) One daemon at a time: firnd.lock is locked by fcntl(), whose locks end
  * with the process and do not pass to its children, which may outlive it. (2)
@@ -9,9 +9,9 @@
  * large file is checked without its history, so that it is open soon; a reader
  * that meets damage there leaves a mark beside it (firn.db-suspect), and the
  * next start checks all. (3) A file of a newer firn, or one that cannot be
- * opened for want of rights, is an error and stays where it is. (4) What may be
- * lost by a power cut is never what was promised: the folder is synced when it
- * is made, SQLite syncs it when it makes its log. (5) On a full disk the
+ * opened for want of rights, is an error and stays where it is. (4) A
+ * power cut loses no acknowledged change: the folder is synced when it is made,
+ * SQLite syncs it when it makes its log. (5) On a full disk the
  * reserve is given up, and if that does not help the file is opened without the
  * -shm file, which needs no room: what is there can be shown. Only a folder
  * without a state cannot be begun on a full disk.
@@ -134,8 +134,8 @@ static enum shape shape_of(sqlite3 *db)
     return code == SQLITE_PERM || code == SQLITE_AUTH ? REFUSED : DAMAGED;
 }
 
-/* The first line that a check says is "ok" when all is well. A page that the
- * disk did not give is told by a number, and says nothing of the file. */
+/* The first line of a good check is "ok". A page that could not be read is an
+ * error code, and tells nothing about the file. */
 static enum shape check(sqlite3 *db, const char *sql)
 {
     static const char number[] = "error code=";
@@ -247,13 +247,13 @@ static enum shape set_up(sqlite3 *db, const char *path, struct firn_error *err)
     return migrate(db, err);
 }
 
-/* Whether closing leaves the -wal as it is: it may be the better part. */
+/* Does closing leave the -wal as it is? It may have the newest changes. */
 static void keep_log(sqlite3 *db, int is_kept)
 {
     sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept, NULL);
 }
 
-/* Something that is no file, in the place of one, cannot be opened ever. */
+/* A path that is not a regular file can never be opened. */
 static bool has_no_file(const char *path, struct firn_error *err)
 {
     static const char *const parts[] = {"", "-wal", "-shm"};
@@ -322,7 +322,7 @@ static enum shape open_with_room(struct store *store, struct firn_error *err)
     return shape == STUCK ? REFUSED : shape;
 }
 
-/* --- what cannot be read ------------------------------------------------- */
+/* --- unreadable files --------------------------------------------------- */
 
 /* Renames the file and what belongs to it; `name` gets the new name. */
 static enum firn_status move_aside(const char *path, struct firn_buf *name,
@@ -382,7 +382,7 @@ static enum firn_status begin_anew(struct store *store, char *said,
     return status;
 }
 
-/* Is there one that was moved aside, now or ever? */
+/* Is there a file that was moved aside, now or earlier? */
 static bool has_lost_one(const char *dir)
 {
     static const char beginning[] = "firn.db.unreadable-";

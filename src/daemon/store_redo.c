@@ -1,8 +1,8 @@
-/* store_redo.c - transactions, and what becomes of one that the disk refuses.
+/* store_redo.c - transactions, and their replay when the disk refuses one.
  *
  * SQLite rolls a transaction back when the disk is full. The jobs in memory
- * have changed by then, processes may have been told. Rather than take that
- * back, the changes of the transaction are kept here as statements with their
+ * have changed by then, and processes may have been started. Rather than undo
+ * that, the changes of the transaction are kept here as statements with their
  * values, and are written again, all of them in one transaction, until the
  * commit succeeds.
  *
@@ -13,17 +13,16 @@
  *     it begins from the file and has the same statements with the same bits.
  * (3) While the store is stalled SQLite has no transaction open, so a reading
  *     sees the last commit, and never a part of `redo`.
- * (4) Nothing is acknowledged before store_commit() is FIRN_OK, and the number
- *     of a start is not given out before either: a firnd that ends while its
- *     changes are pending loses nothing that it has promised. The next one
- *     finds the processes as they are, by the engine's files.
- * (5) Ids of jobs and events are counted in memory, so that they are the same
- *     before and behind the commit.
- * (6) A failure that cannot pass (damage, a refused statement) rolls all of it
- *     back: store_torn(). Further changes are refused, and the next commit
- *     fails, so that nothing of a torn turn is acknowledged.
- * (7) What is pending is bounded by the jobs there are: while the store is
- *     stalled the API refuses all changes but to cancel, and none is started.
+ * (4) No change is acknowledged, and no number of an attempt given out, before
+ *     store_commit() is FIRN_OK: a firnd that ends while its changes are
+ * pending loses no acknowledged change. The next firnd finds the processes by
+ * the engine's files. (5) Ids of jobs and events are counted in memory, so that
+ * they are the same before and behind the commit. (6) A failure that cannot
+ * pass (damage, a refused statement) rolls all of it back: store_torn().
+ * Further changes are refused, and the next commit fails, so that nothing of a
+ * torn turn is acknowledged. (7) Pending changes are bounded by the number of
+ * jobs: while the store is stalled the API refuses all changes but cancels, and
+ * no job is started.
  *
  * When a sync fails the frames may be on disk all the same, and a crash at that
  * moment leaves the transaction there, unacknowledged and whole. In this
@@ -136,7 +135,7 @@ static int step(struct store *store, enum store_sql which)
     return SQLITE_OK;
 }
 
-/* Of a job that is not in the file no row changes. */
+/* A job that is not in the file changes no row. */
 static int run(struct store *store, const struct store_change *change)
 {
     sqlite3_stmt *sql = store_sql(store, change->which);
@@ -199,7 +198,7 @@ enum firn_status store_torn(struct store *store, struct firn_error *err)
     return FIRN_EIO;
 }
 
-/* Notes SQLite's words and ends its transaction. False: it cannot pass. */
+/* Notes SQLite's error and ends its transaction. False: it is permanent. */
 static bool stall(struct store *store, int code)
 {
     str_copy(store->disk.why, sizeof store->disk.why,
@@ -250,7 +249,7 @@ int store_nchanged(const struct store *store)
     return store->is_stalled ? 0 : sqlite3_changes(store->db);
 }
 
-/* All that is pending, from the beginning. */
+/* Writes all pending changes again, from the first on. */
 static int replay(struct store *store)
 {
     int code = begin(store);
@@ -270,7 +269,7 @@ static enum firn_status unsaved(const struct store *store,
                      trouble != NULL ? trouble : store->disk.why);
 }
 
-/* A write has failed just now, or its time has come again. */
+/* Tries pending changes again, after a failed write or its delay. */
 static enum firn_status try_again(struct store *store, bool is_fresh,
                                   struct firn_error *err)
 {
@@ -317,7 +316,7 @@ enum firn_status store_commit(struct store *store, struct firn_error *err)
         return try_again(store, true, err);
     if (code != SQLITE_OK) {
         store_torn(store, err);
-        store->has_failed = false; /* this is where it is told */
+        store->has_failed = false; /* reported here */
         return FIRN_EIO;
     }
     store->is_changing = false;

@@ -1,13 +1,13 @@
 /* store_room.c - the disk of the state folder: free space and a reserve file.
  *
- * The reserve, <folder>/firn.reserve, is a file of bytes that mean nothing.
- * When a write fails it is deleted, and the room that it took is at once
+ * The reserve, <folder>/firn.reserve, is a file without meaning that takes
+ * space. When a write fails it is deleted, and the room that it took is at once
  * reserved for the log of the database (fallocate() past its end), so that ends
  * of jobs and cancels can be written while everything else on the disk finds it
  * full. It is made again when there is room for it three times over.
  *
- * What follows from what is the table of room.h; this file sees the events and
- * carries out the actions. (1) Each change of state is one line in the log. (2)
+ * room.h has the table of states; this file sees the events and carries out the
+ * actions. (1) Each change of state is one line in the log. (2)
  * The reserve is RESERVE_MOST bytes, on a small disk a sixteenth of it; the low
  * mark is once that, the high mark twice (three times while there is none), so
  * that making and giving up cannot alternate without other writers. (3) Free
@@ -143,7 +143,7 @@ static void say_trouble(struct store *store)
                  store->path, free_text);
 }
 
-/* Goes on to the next state; what to do is returned. */
+/* Goes to the next state and returns the actions. */
 static unsigned on_event(struct store *store, enum room_event event)
 {
     enum room before = store->disk.room;

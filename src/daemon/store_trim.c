@@ -1,12 +1,12 @@
-/* store_trim.c - rows that are no longer kept are deleted, a few at a time.
+/* store_trim.c - deletes old rows, a few at a time.
  *
  * A caller deletes in steps, each a bounded number of rows, so that no turn of
- * the loop takes long: it goes over a table by rising id and keeps its place.
+ * the loop takes long: it walks a table by ascending id and keeps its place.
  * Pages that become free are used again by later rows: the file grows to the
  * size of what is kept and stays there; it is not made smaller.
  *
- * (1) Nothing of a living job is deleted, however old it is: each statement
- * says so itself. (2) The ids of deleted rows are not given out again: those of
+ * (1) No row of an unfinished job is deleted, however old: each statement
+ * checks it. (2) The ids of deleted rows are not given out again: those of
  * events by SQLite (AUTOINCREMENT), those of jobs because the newest job is
  * kept.
  */

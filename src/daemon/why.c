@@ -1,6 +1,6 @@
 /* why.c - why a job is where it is: one reason, numbers, and what to do.
  *
- * Looked at in this order, the first that holds is the one that is told:
+ * The reasons in this order; the first that holds is reported:
  *
  *     held, retry, never           it is not in the round at all
  *     engine       the engine can start nothing at present
@@ -38,7 +38,7 @@ struct answer {
 /* What the cluster has for a job. */
 struct stock {
     int suit, suit_up, suit_free; /* GPUs of types that it accepts */
-    int suit_outside;             /* of them, used by others than firn */
+    int suit_outside;             /* of them, used by foreign processes */
     int free, up;                 /* any */
     int together;                 /* free and suiting on one node */
     int up_of[FIRN_TYPES_MAX];    /* suiting, by type */
@@ -98,7 +98,7 @@ static int suiting(const struct state *state, const struct firn_job *job,
     return n;
 }
 
-/* Seconds until so many more have been let go by those that run. */
+/* Seconds until running jobs have let `more` GPUs go. */
 static double frees_in_s(const struct loop *loop, const struct firn_job *job,
                          int more)
 {
@@ -162,14 +162,14 @@ static void needs_in_words(const struct loop *loop, const struct firn_job *job,
                  job->spec.mem_gib);
 }
 
-/* So many it could have at once, if nobody goes before it: that the policy
- * knows, and a dry run asks it. */
+/* `ngpus` are free for it now. Whether the policy lets other jobs go first is
+ * what a dry run finds out. */
 static void fewer(int ngpus, struct answer *a)
 {
     if (ngpus > 0)
         snprintf(a->next, sizeof a->next,
-                 "with %d GPU%s it may start now: firn plan tells", ngpus,
-                 ngpus > 1 ? "s" : "");
+                 "could start now on %d GPU%s: firn plan with gpus: %d", ngpus,
+                 ngpus > 1 ? "s" : "", ngpus);
     else
         snprintf(a->next, sizeof a->next, "nothing to do but wait");
 }
@@ -177,7 +177,7 @@ static void fewer(int ngpus, struct answer *a)
 static void too_few(const struct loop *loop, const struct firn_job *job,
                     const struct stock *stock, struct answer *a)
 {
-    char needs[128], outside[48] = "", when[32] = "";
+    char needs[128], outside[64] = "", when[32] = "";
     needs_in_words(loop, job, needs, sizeof needs);
     bool others = stock->free >= a->need;
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY
@@ -186,8 +186,8 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
     if (!a->is_short)
         a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
     if (stock->suit_outside > 0)
-        snprintf(outside, sizeof outside, ", %d used by others than firn",
-                 stock->suit_outside);
+        snprintf(outside, sizeof outside,
+                 ", %d used by processes outside of firn", stock->suit_outside);
     if (isfinite(a->next_s))
         in_words(a->next_s, when, sizeof when);
     snprintf(a->text, sizeof a->text, "waits for %s; %d free%s%s%s", needs,
@@ -195,8 +195,8 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
              when[0] != '\0' ? "; enough in about " : "", when);
     if (others && has_begun(job))
         snprintf(a->next, sizeof a->next,
-                 "%d other GPUs are free: on them its results would be others "
-                 "(consistency)",
+                 "%d GPUs of other types are free: on them its results would "
+                 "differ (consistency)",
                  stock->free - stock->suit_free);
     else if (others)
         snprintf(a->next, sizeof a->next,
@@ -205,7 +205,7 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
                  stock->free - stock->suit_free);
     else if (stock->suit_up - stock->suit_outside < a->need)
         snprintf(a->next, sizeof a->next,
-                 "it starts when others leave enough GPUs");
+                 "starts when processes outside of firn leave enough GPUs");
     else
         fewer(job->spec.gpus_min > 1 ? stock->suit_free : 0, a);
 }
@@ -244,7 +244,7 @@ static void in_trouble(const struct loop *loop, struct answer *a)
              loop->dock.engine->name);
 }
 
-/* It has its GPUs, and somebody else does not let it start. */
+/* It has its GPUs, and the cluster's own scheduler does not start it yet. */
 static void in_line(const struct loop *loop, const struct live_job *job,
                     struct answer *a)
 {
@@ -303,10 +303,11 @@ static void waits(const struct loop *loop, const struct firn_job *job,
         snprintf(a->text, sizeof a->text,
                  is_new ? "no round has seen it yet"
                         : "waits for %s; %d are free and policy %s keeps them "
-                          "for others",
+                          "for other jobs",
                  needs, stock.suit_free, loop->desk.policy->name);
         snprintf(a->next, sizeof a->next,
-                 is_new ? "ask again in a moment" : "firn ls shows the others");
+                 is_new ? "ask again in a moment"
+                        : "firn ls shows the other jobs");
     }
 }
 

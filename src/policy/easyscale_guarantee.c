@@ -36,16 +36,16 @@ enum source {
 static int takeable(const struct es_seat *victim, const struct es_seat *seat,
                     enum source source)
 {
-    int mine = seat->job->spec.priority, its = victim->job->spec.priority;
-    if (source == FREE || its > mine || victim == seat)
+    int mine = seat->job->spec.priority, theirs = victim->job->spec.priority;
+    if (source == FREE || theirs > mine || victim == seat)
         return 0;
-    if (source == LOWER && its < mine)
+    if (source == LOWER && theirs < mine)
         return victim->has.gpus;
     int more = victim->has.gpus - victim->job->spec.gpus_min;
     return more > 0 ? more : 0;
 }
 
-/* GPUs to be had of these types, up to `need`. */
+/* Counts GPUs of these types that can be had, up to `need`. */
 static int available(const struct es_round *round, const struct es_seat *seat,
                      uint32_t types, enum source source, int need)
 {

@@ -150,8 +150,8 @@ static void deal_rest(struct ice_round *round, size_t *who)
         deal(round, who, n, rest);
 }
 
-/* A seat's choices beyond what it has, at what they take and are worth more;
- * `which` says which they are. */
+/* A seat's choices beyond what it has, with what they take and are worth more;
+ * `which` gets their numbers. */
 static struct iceshare_item more_of(const struct ice_round *round,
                                     const struct ice_seat *seat, size_t *which)
 {
@@ -264,7 +264,7 @@ static void fill_seats(struct ice_round *round)
         firn_view_alloc(view, (round->n + 1) * sizeof(struct ice_seat));
     for (size_t i = 0; i < round->n; i++)
         round->seats[i] = (struct ice_seat){
-            .job = jobs[i], .mate = ICE_NONE, .partner = ICE_NONE};
+            .job = jobs[i], .sharer = ICE_NONE, .partner = ICE_NONE};
     ice_meet(round);
     ice_menus(round);
 }

@@ -38,16 +38,16 @@ struct icefrog {
     VEC(struct icefrog_pair) bad; /* in order */
 };
 
-/* What goes with a choice. */
+/* Details of a choice of GPUs. */
 struct ice_detail {
     int gpus;
     struct firn_how how; /* how its model is spread over them */
     double rate;         /* reference seconds a second, as forecast */
     bool is_held;        /* the job runs this way now */
     bool is_moved;       /* as many GPUs as now, but brought together */
-    double use;          /* what a GPU does there, over the most it does */
+    double use;          /* work of a GPU this way / at its best */
     bool is_waste;       /* only for GPUs that are left over */
-    double value;        /* of it, were it no waste */
+    double value;        /* its value if it were no waste */
 };
 
 #define ICE_NONE ((size_t)-1)
@@ -63,7 +63,7 @@ struct ice_seat {
     bool shares;           /* it may have half a GPU */
     int app;               /* number of its application; < 0: its own */
     struct firn_load load; /* on one GPU */
-    size_t mate;    /* seat of the job that shares its GPU now, or ICE_NONE */
+    size_t sharer;  /* seat of the job that shares its GPU now, or ICE_NONE */
     size_t partner; /* seat of the job that is to share it, or ICE_NONE */
     bool is_placed;
 };

@@ -101,7 +101,7 @@ static void add_offer(const struct ice_round *round, struct ice_seat *seat,
         add_choice(seat, way->type, 1, detail);
         detail.rate = offer->rate;
         /* Of two jobs on one GPU the first stays when they part. */
-        if (seat->mate != ICE_NONE && &round->seats[seat->mate] < seat)
+        if (seat->sharer != ICE_NONE && &round->seats[seat->sharer] < seat)
             detail.is_held = false;
     } else if (is_held) {
         detail = held_detail(round, seat, offer);

@@ -12,12 +12,12 @@
 #include "policy/icefrog.h"
 #include <stdlib.h>
 
-/* It may stay: the GPU is not already that of a former mate. */
+/* It may stay, unless the job that shared its GPU keeps that GPU. */
 static bool keep(struct ice_round *round, struct ice_seat *seat)
 {
-    const struct ice_seat *mate =
-        seat->mate == ICE_NONE ? NULL : &round->seats[seat->mate];
-    if (mate && mate->is_placed && seat->partner != seat->mate)
+    const struct ice_seat *sharer =
+        seat->sharer == ICE_NONE ? NULL : &round->seats[seat->sharer];
+    if (sharer && sharer->is_placed && seat->partner != seat->sharer)
         return false;
     seat->is_placed = firn_plan_keep(round->plan, seat->job);
     return seat->is_placed;
@@ -32,7 +32,7 @@ static bool is_open(const struct ice_seat *seat)
 static void keep_host(struct ice_round *round, struct ice_seat *seat)
 {
     struct ice_seat *partner = &round->seats[seat->partner];
-    if (seat->mate == seat->partner || !partner->is_placed)
+    if (seat->sharer == seat->partner || !partner->is_placed)
         if (is_open(seat) && ice_type_held(round, seat->job) == ice_type(seat))
             keep(round, seat);
 }
@@ -79,7 +79,7 @@ static void place(struct ice_round *round, struct ice_seat *seat)
     int free = firn_plan_free(round->plan);
     seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);
     if (seat->is_placed && firn_plan_free(round->plan) == free) {
-        /* It would stay on its former mate's GPU. */
+        /* It would stay on the GPU that the other job keeps. */
         firn_plan_undo(round->plan, mark);
         want.shared = false;
         seat->is_placed = firn_plan_give_want(round->plan, seat->job, &want);

@@ -62,8 +62,8 @@ static void find_mates(struct ice_round *round)
     qsort(half, n, sizeof *half, by_place);
     for (size_t i = 1; i < n; i++)
         if (is_same_gpu(half[i - 1], half[i])) {
-            half[i]->mate = (size_t)(half[i - 1] - round->seats);
-            half[i - 1]->mate = (size_t)(half[i] - round->seats);
+            half[i]->sharer = (size_t)(half[i - 1] - round->seats);
+            half[i - 1]->sharer = (size_t)(half[i] - round->seats);
         }
 }
 
@@ -128,8 +128,8 @@ static void judge_pairs(struct ice_round *round)
 {
     for (size_t i = 0; i < round->n; i++) {
         struct ice_seat *seat = &round->seats[i];
-        if (seat->mate != ICE_NONE && is_slowed(round, seat))
-            remember(round->ice, pair_of(seat, &round->seats[seat->mate]));
+        if (seat->sharer != ICE_NONE && is_slowed(round, seat))
+            remember(round->ice, pair_of(seat, &round->seats[seat->sharer]));
     }
 }
 
@@ -202,13 +202,13 @@ static void keep_pairs(struct ice_round *round, struct ice_seat **half,
 {
     for (size_t i = 0; i < n; i++) {
         struct ice_seat *seat = half[i];
-        if (seat->mate == ICE_NONE || !seat->details[seat->chosen].is_held)
+        if (seat->sharer == ICE_NONE || !seat->details[seat->chosen].is_held)
             continue;
-        struct ice_seat *mate = &round->seats[seat->mate];
-        if (mate > seat && ice_is_half(mate) &&
-            mate->details[mate->chosen].is_held &&
-            may_pair(round, seat, mate, ice_type(seat)))
-            join(round, seat, mate);
+        struct ice_seat *sharer = &round->seats[seat->sharer];
+        if (sharer > seat && ice_is_half(sharer) &&
+            sharer->details[sharer->chosen].is_held &&
+            may_pair(round, seat, sharer, ice_type(seat)))
+            join(round, seat, sharer);
     }
 }
 

@@ -23,7 +23,7 @@
  * scores with a decision tree. Here a score is the utilisation the engine
  * expects, against two thresholds: on Lucid's 66 measured jobs 0.25 and 0.60
  * give 53 their published class, the most that two thresholds can. A job of
- * which nothing is known is medium, and its memory fits. Run times are told
+ * which nothing is known is medium, and its memory fits. Run times are given
  * (`estimates=oracle`) or learnt: the mean of the work of finished jobs of the
  * same application, else group, else of all; before the first has finished all
  * are taken to be equally long. The paper's boosted trees are left out.

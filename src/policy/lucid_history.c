@@ -76,7 +76,7 @@ static void learn(struct lucid *lucid, const struct lucid_seen *seen,
     double end_s = event->finished_s > 0 ? event->finished_s : event->at_s;
     double work_s = last->done_s + last->rate * (end_s - last->resumes_s);
     if (!(work_s > 0))
-        return; /* it never told how fast it was */
+        return; /* it never reported its speed */
     add(&lucid->by_app.at[seen->app - 1], work_s);
     add(&lucid->by_group.at[seen->group - 1], work_s);
     add(&lucid->all, work_s);

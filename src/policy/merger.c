@@ -48,7 +48,7 @@ struct table {
     size_t n, cap;
 };
 
-/* In which a unit may run. */
+/* The numbers of GPUs on which a unit may run. */
 struct counts {
     const int *at;
     size_t n;
@@ -264,7 +264,7 @@ static void list_alone(struct merger *m, size_t i)
     }
 }
 
-/* That of two that are trained together already. */
+/* The menu of two jobs that are trained together already. */
 static void list_merged(struct merger *m, size_t i)
 {
     const struct merger_unit *unit = &m->units[i];
@@ -301,7 +301,7 @@ static void try_pair(struct merger *m, int a, int b, enum firn_merge_kind kind)
     const struct merger_unit *x = &m->units[a], *y = &m->units[b];
     struct firn_merge merge;
     size_t before = m->together.n;
-    /* Most pairs end here: do not look for counts before. */
+    /* Most pairs are ruled out here, before their counts are looked for. */
     if (isnan(pair_s(m, x->job, y->job, kind, 1, &merge)))
         return;
     struct counts counts = common(m, m->counts[a], m->counts[b]);

@@ -75,7 +75,7 @@ static double left_s(const struct round *round, const struct seat *seat,
     return firn_view_left_s(round->view, seat->job, &way);
 }
 
-/* What one more GPU saves; 0 where there is nothing to gain or to know. */
+/* Seconds that one more GPU saves; 0 where nothing is gained or known. */
 static void look_ahead(const struct round *round, struct seat *seat)
 {
     seat->gain = 0;
@@ -165,7 +165,7 @@ static void sift_down(struct round *round, size_t at)
     heap[at] = seat;
 }
 
-/* Deals out what is left, GPU by GPU. */
+/* Gives out the GPUs that are left, one by one. */
 static void grow(struct round *round)
 {
     if (round->left == 0)
@@ -227,8 +227,8 @@ static void keep(const struct round *round, struct firn_plan *plan)
     }
 }
 
-/* GPUs for it; fewer than it was to get where those of the type that it keeps
- * to are with others. */
+/* Gives it GPUs; fewer than planned where other jobs hold those of the one type
+ * that it keeps to. */
 static bool give(struct firn_plan *plan, struct seat *seat,
                  struct firn_want *want)
 {
@@ -250,7 +250,8 @@ static void place(const struct round *round, struct firn_plan *plan,
     int free = firn_plan_free(plan);
     seat->is_placed = give(plan, seat, &want);
     if (seat->is_placed && firn_plan_free(plan) == free) {
-        /* It would stay where it is, as a guest: a GPU of its own instead. */
+        /* It would stay as a guest where it is: it gets a GPU of its own
+         * instead. */
         firn_plan_undo(plan, mark);
         want.shared = false;
         seat->is_placed = firn_plan_give_want(plan, seat->job, &want);

@@ -69,7 +69,7 @@ struct pick {
     struct pairing_pair pair;
 };
 
-/* What is known of a host and the job in turn. */
+/* What was found about a host for the job in turn. */
 enum verdict { UNKNOWN, SCORED, BAD };
 
 /* What a job finds of one type. */
@@ -106,7 +106,8 @@ static const struct firn_offer *fitting(const struct round *round,
     return best;
 }
 
-/* Puts it in among the best first; drops those that are not needed. */
+/* Inserts it among the best hosts, best first; drops hosts that are not
+ * needed. */
 static void insert(struct choice *choice, const struct pick *pick)
 {
     int at = choice->npicks;
@@ -236,7 +237,8 @@ static void pick_best(struct round *round, const struct firn_job *job,
     }
 }
 
-/* All together: the way that fits all, and the worst slowdown. */
+/* Judges the hosts together: the way that fits beside all, and the worst
+ * slowdown. */
 static bool stands_together(const struct round *round, struct choice *choice,
                             double *worst)
 {
@@ -377,7 +379,8 @@ static void find_hosts(struct round *round)
             pairing_hosts_started(&round->hosts, round->queue[i].job);
 }
 
-/* Beside others. Of several types the one whose last host is the best. */
+/* Puts the job beside hosts. Of several types the one whose worst host is
+ * best. */
 static bool pair(struct round *round, const struct firn_job *job,
                  struct choice *seen)
 {

@@ -28,12 +28,10 @@
  * one type, and speedups refer to the job's reference type. Gangs get what
  * they ask for or nothing. Left out: changing the size of the cluster (4.2.3).
  *
- * Invariants:
- * (1) the plan depends on the view and the options alone;
- * (2) of a queue of more than QUEUE_MIN jobs those are thought of that could
- *     get GPUs (firn_view_foremost).
- * Cost: about 2 ms for 30 jobs on 16 nodes and 30 ms for 100 on 64, and the
- * forecasts that the search asks for.
+ * Invariants: (1) the plan depends on the view and the options alone; (2) of a
+ * queue of more than QUEUE_MIN jobs only those are considered that could get
+ * GPUs (firn_view_foremost). Cost: about 2 ms for 30 jobs on 16 nodes and 30 ms
+ * for 100 on 64, and the forecasts that the search asks for.
  */
 #include "math/allot.h"
 #include <firn/policy.h>
@@ -140,7 +138,7 @@ static struct allot_cells cells_of(const struct round *round,
     return (struct allot_cells){cells, n};
 }
 
-/* What is left of a job's worth if it is restarted now. */
+/* The factor on a job's speedup if it is restarted now. */
 static double change(const struct round *round, const struct firn_job *job)
 {
     double age_s = round->view->now_s - job->spec.submit_s;
@@ -185,7 +183,7 @@ static void fill_columns(struct round *round, const struct firn_plan *plan)
     round->scale = (double)up / round->view->gpus_up;
 }
 
-/* The same moment and seed draw the same. */
+/* The same time and seed give the same numbers. */
 static uint64_t seed_of(const struct firn_view *view)
 {
     uint64_t bits;
@@ -239,7 +237,7 @@ struct taken {
     int *first; /* board of each node */
 };
 
-/* Those that the empty plan does not have. */
+/* Marks the GPUs that are not free in the empty plan. */
 static struct taken taken_none(const struct firn_view *view,
                                const struct firn_plan *plan)
 {

@@ -163,8 +163,8 @@ static void auction(struct firn_plan *plan, struct bidder *line, size_t n)
     firn_plan_undo(plan, mark);
 }
 
-/* Winners that run stay, the others are placed around them; losers go on when
- * their GPUs are still there: (2). */
+/* Running winners stay, the other winners are placed around them; losers
+ * continue if their GPUs are still free: (2). */
 static void settle(struct firn_plan *plan, const struct bidder *line, size_t n)
 {
     for (size_t i = 0; i < n; i++)

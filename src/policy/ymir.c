@@ -401,15 +401,15 @@ static void place_all(struct meeting *m)
 
 static void note(const struct meeting *m)
 {
-    int told = 0;
-    for (size_t i = 0; i < m->n && told < NOTES; i++) {
+    int nnotes = 0;
+    for (size_t i = 0; i < m->n && nnotes < NOTES; i++) {
         const struct merger_unit *unit = &m->units[i];
         const struct bond *bond = bond_of(m->y, unit->job);
         const struct firn_job *first =
             bond != NULL && !bond->is_ready ? job_of(m, bond->first) : NULL;
         if (unit->gpus > 0)
             continue;
-        told++;
+        nnotes++;
         if (first !=
             NULL) /* by name: the ids of the round are not those of users */
             firn_plan_note(m->plan, unit->job,

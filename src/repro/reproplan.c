@@ -78,32 +78,21 @@ static void add_own(struct words *argv, const struct draft *draft)
     buf_release(&text);
 }
 
-static void add_varied(struct words *argv, const struct draft *draft)
-{
-    bool is_honest = draft->rules == REPRO_HONEST;
-    if (draft->point == NULL || varies(draft, "trace") ||
-        varies(draft, "cluster") || (varies(draft, "set") && !is_honest))
-        return;
-    add_option(argv, draft->part->scenario->sweep->of, draft->point->use);
-}
-
-static bool same_line(const struct words *a, const struct words *b)
-{
-    bool is_same = a->n == b->n;
-    for (size_t i = 0; is_same && i < a->n; i++)
-        is_same = strcmp(a->at[i], b->at[i]) == 0;
-    return is_same;
-}
-
 /* Index of the run with this command line; takes over `argv`. */
 static size_t run_of(struct repro_book *book, struct words *argv,
                      const char *name)
 {
-    for (size_t i = 0; i < book->runs.n; i++)
-        if (same_line(&book->runs.at[i].argv, argv)) {
+    for (size_t i = 0; i < book->runs.n; i++) {
+        const struct words *other = &book->runs.at[i].argv;
+        size_t k = 0;
+        while (k < argv->n && k < other->n &&
+               strcmp(argv->at[k], other->at[k]) == 0)
+            k++;
+        if (k == argv->n && k == other->n) {
             words_release(argv);
             return i;
         }
+    }
     struct repro_run run = {.argv = *argv, .name = name};
     vec_add(&book->runs, run);
     return book->runs.n - 1;
@@ -135,7 +124,10 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
         add_option(&argv, "compat", it->compat->world);
         add_options(&argv, it->compat->options);
     }
-    add_varied(&argv, draft);
+    bool is_honest = draft->rules == REPRO_HONEST;
+    if (draft->point != NULL && !varies(draft, "trace") &&
+        !varies(draft, "cluster") && (is_honest || !varies(draft, "set")))
+        add_option(&argv, it->sweep->of, draft->point->use);
     vec_add(cell, run_of(draft->book, &argv, it->name));
 }
 
@@ -205,7 +197,7 @@ static void traces_of(const struct draft *draft, struct words *out)
 static bool is_known(const struct draft *draft, struct repro_cell *cell)
 {
     const struct repro_scenario *it = draft->part->scenario;
-    const struct world_def *world = &world_honest;
+    const struct firn_world_def *world = &world_honest;
     const struct world_policy *as;
     struct firn_error err = {0};
     if (draft->rules == REPRO_COMPAT)

@@ -10,9 +10,9 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/flags.h"
+#include "cli/output.h"
 #include "repro/reprodraw.h"
 #include "repro/reprosample.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,19 +223,6 @@ static enum firn_status make_rows(enum kind kind, const struct words *words,
     return status;
 }
 
-static enum firn_status write_text(const char *path,
-                                   const struct firn_buf *text,
-                                   struct firn_error *err)
-{
-    FILE *file = fopen(path, "w");
-    bool is_good = file != NULL &&
-                   (text->n == 0 || fwrite(text->at, text->n, 1, file) == 1);
-    if (file != NULL)
-        is_good &= fclose(file) == 0;
-    return is_good ? FIRN_OK
-                   : firn_fail(err, FIRN_EIO, "%s: %s", path, strerror(errno));
-}
-
 /* KIND:WHAT gen:OPTIONS: generates the trace, then uses it as the file. */
 static enum firn_status make_inner(struct words *words, const char *cluster,
                                    const char *path, struct firn_error *err)
@@ -275,7 +262,7 @@ enum firn_status trace_make(const char *name, const char *cluster,
     else if (status == FIRN_OK)
         status = make_rows(kind, &words, &text, err);
     if (status == FIRN_OK && kind != GEN)
-        status = write_text(path, &text, err);
+        status = output_file(path, &text, err);
     buf_release(&text);
     words_release(&words);
     return status;

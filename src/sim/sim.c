@@ -34,7 +34,7 @@ enum {
 
 struct sim {
     const struct firn_sim_options *options;
-    const struct world_def *def;
+    const struct firn_world_def *def;
     struct world *world; /* the engine's state begins with it */
     struct round *round;
     struct metrics metrics;
@@ -486,10 +486,14 @@ static enum firn_status take_options(struct firn_sim_options *out,
                                      const struct firn_sim_options *given,
                                      struct firn_error *err)
 {
-    if (given->size == 0 || given->size > sizeof *out)
+    if (given->size < sizeof given->size)
         return firn_fail(err, FIRN_EINVAL,
-                         "the options of a simulation have %zu bytes, those of "
-                         "firn %s %zu: start from firn_sim_defaults()",
+                         "the options of the simulation have no size: start "
+                         "from firn_sim_defaults()");
+    if (given->size > sizeof *out)
+        return firn_fail(err, FIRN_EINVAL,
+                         "the program was built for a newer firn: its struct "
+                         "firn_sim_options has %zu bytes, that of firn %s %zu",
                          given->size, firn_version(), sizeof *out);
     firn_sim_options_init(out, sizeof *out);
     memcpy(out, given, given->size);

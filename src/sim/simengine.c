@@ -536,7 +536,7 @@ const struct firn_engine_def simengine_def = {
     .next = next,
 };
 
-const struct world_def world_honest = {
+const struct firn_world_def world_honest = {
     .name = "honest",
     .summary = "event-driven, every cost charged",
     .engine = &simengine_def,

@@ -1,4 +1,4 @@
-/* transfers.c - epochs alone, together and after; and what that is in time.
+/* transfers.c - epochs alone, together and after; and the time they take.
  *
  * Ymir (section 4) merges two fine-tuning tasks A and B of one foundation model
  * in two ways. With E epochs alone, D samples of an epoch, M total batch:
@@ -19,7 +19,7 @@
  * A forecast answers with the fitted step times and the same epochs, times a
  * factor for each job where the simulation has noise on transfer. (Ymir
  * predicts the epochs from a similarity of the datasets; the scores were not
- * published.) What follows from them is core/forecaster_merge.c's.
+ * published.) core/forecaster_merge.c works out what follows from them.
  *
  * Left out: the learning rate and batch that the joint curves were made with
  * (not published), two jobs of one dataset, and more than two.

@@ -5,10 +5,9 @@
 #include <firn/policy.h>
 #include <string.h>
 
-const struct firn_policy_def *world_policy_find(const struct world_def *def,
-                                                const char *name,
-                                                const struct world_policy **as,
-                                                struct firn_error *err)
+const struct firn_policy_def *
+world_policy_find(const struct firn_world_def *def, const char *name,
+                  const struct world_policy **as, struct firn_error *err)
 {
     struct firn_buf known = {0};
     *as = NULL;

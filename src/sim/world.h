@@ -50,7 +50,7 @@ struct world {
     double node_change_s; /* the next one; infinity when there is none */
 };
 
-struct world_def {
+struct firn_world_def {
     const char *name, *summary;
     const char *artifact;                 /* what it imitates; NULL: nothing */
     const struct firn_engine_def *engine; /* state begins with struct world */
@@ -68,13 +68,12 @@ struct world_def {
 };
 
 /* The honest one. */
-extern const struct world_def world_honest;
+extern const struct firn_world_def world_honest;
 
 /* The policy as this world has it; NULL with a sentence that names those it
  * has. `as` becomes the line of its list, NULL where there is no list. */
-const struct firn_policy_def *world_policy_find(const struct world_def *def,
-                                                const char *name,
-                                                const struct world_policy **as,
-                                                struct firn_error *err);
+const struct firn_policy_def *
+world_policy_find(const struct firn_world_def *def, const char *name,
+                  const struct world_policy **as, struct firn_error *err);
 
 #endif

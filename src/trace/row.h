@@ -74,8 +74,8 @@ bool row_number(const struct row *row, int column, double min, double max,
 bool row_name(const struct row *row, int column, const char **out,
               struct firn_error *err);
 
-/* A spec with nothing said in it yet: empty texts, the simulation's restart
- * cost, the line just read. */
+/* A spec of defaults: empty texts, the simulation's restart cost, the line just
+ * read. */
 struct firn_job_spec row_spec(const struct lines *in);
 
 /* A gang of that many GPUs, from a column. */

@@ -407,7 +407,7 @@ static void show_prints_attempts_report_and_job_file(void **state)
     cmd_out_has("\nnot merged with job 8\n");
     cmd_out_has("ATTEMPT  STARTED");
     cmd_out_has("1m30s  n0[0]  checkpoint      85");
-    cmd_out_has("As it was sent:\n\nrun: x\n");
+    cmd_out_has("Job file:\n\nrun: x\n");
     assert_null(strstr(cmd_ran.out, "variance"));
 }
 
@@ -459,11 +459,12 @@ static void why_prints_the_sentence_before_the_numbers(void **state)
     (void)state;
     fake_tell(&cmd_fake, "GET /v1/jobs/7/why", 200,
               "{\"reason\": \"capacity\", \"text\": \"waits for 4 GPUs\", "
-              "\"need\": 4, \"have\": 3, \"next\": \"ask for 3\", "
+              "\"need\": {\"gpus\": 4, \"mem_gib\": 40}, \"have\": {\"gpus\": "
+              "3}, \"next\": \"ask for 3\", "
               "\"not_merged\": [\"not merged with job 8\", 5, \"nor 9\"]}");
     assert_int_equal(cmd_firn("why 7"), 0);
     assert_int_equal(strncmp(cmd_ran.out, "waits for 4 GPUs\n", 17), 0);
-    cmd_out_has("need: 4\nhave: 3\n");
+    cmd_out_has("needs: 4 GPUs, 40 GiB each\nfree: 3 suitable GPUs\n");
     cmd_out_has("next: ask for 3\nnot merged with job 8\nnor 9\n");
 }
 
@@ -504,8 +505,8 @@ static void why_names_what_happens_next(void **state)
     (void)state;
     static const char *const answers[][2] = {
         {"\"pending\", \"reason\": \"capacity\"", "GPUs free in: about 1m30s"},
-        {"\"pending\", \"reason\": \"retry\"", "tried again in: about 1m30s"},
-        {"\"running\", \"reason\": \"none\"", "done in: about 1m30s"}};
+        {"\"pending\", \"reason\": \"retry\"", "retried in: about 1m30s"},
+        {"\"running\", \"reason\": \"none\"", "ends in: about 1m30s"}};
     for (size_t i = 0; i < 3; i++) {
         char body[200];
         snprintf(body, sizeof body, "{\"state\": %s, \"next_s\": 90}",

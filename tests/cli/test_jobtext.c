@@ -122,8 +122,9 @@ static void a_variable_without_a_value_takes_that_of_this_process(void **state)
     struct firn_error err = {0};
     unsetenv("TEST_VARIABLE");
     assert_int_equal(text_error(options, argv, &err), FIRN_EINVAL);
-    assert_string_equal(err.text, "--env TEST_VARIABLE: not set in this "
-                                  "environment; write TEST_VARIABLE=VALUE");
+    assert_string_equal(err.text, "--env TEST_VARIABLE: TEST_VARIABLE is not "
+                                  "set in the environment; give "
+                                  "TEST_VARIABLE=VALUE");
     setenv("TEST_VARIABLE", "7", 1);
     assert_text(options, argv,
                 "run: [\"x\"]\nenv: {\"TEST_VARIABLE\": \"7\"}\n"

@@ -104,7 +104,7 @@ static void every_world_refuses_a_cluster_its_artifact_never_had(void **unused)
     struct firn_cluster cluster;
     struct firn_sim_options o = firn_sim_defaults();
     size_t n;
-    const struct world_def *const *worlds = firn_compats(&n);
+    const struct firn_world_def *const *worlds = firn_compats(&n);
     (void)unused;
     assert_true(n > 0);
     assert_int_equal(firn_cluster_open(&cluster, "1x1:k80", NULL), FIRN_OK);
@@ -124,7 +124,7 @@ static void every_world_refuses_a_cluster_its_artifact_never_had(void **unused)
 static void every_world_names_the_policies_it_has(void **unused)
 {
     size_t n;
-    const struct world_def *const *worlds = firn_compats(&n);
+    const struct firn_world_def *const *worlds = firn_compats(&n);
     (void)unused;
     for (size_t i = 0; i < n; i++) {
         struct firn_error err = {0};

@@ -18,6 +18,7 @@ static struct {
     } at[16];
 } trail;
 unsigned char world_rows[WORLD_ROWS];
+uint64_t world_changes[LIFEWORLD_STATES][LIFEWORLD_STATES];
 
 bool sim_is_over(const struct sim *s)
 {
@@ -204,6 +205,7 @@ static void happen(struct world *w, int j, enum life_event event,
         fail_msg("%s: %s", err.text, world_show(w));
     world_rows[step.row - life_rows(&n)] = 1;
     bool was_open = s->open;
+    world_changes[s->state][step.state] |= (uint64_t)1 << event;
     act_before(w, j, &step, event);
     if (!sim_is_over(s))
         act_behind(w, j, step.acts, was_open);

@@ -50,4 +50,11 @@ const char *world_show(const struct world *w);
 enum { WORLD_ROWS = 512 };
 extern unsigned char world_rows[WORLD_ROWS];
 
+/* The states that a state became, and by which events: a bit each. */
+enum { LIFEWORLD_STATES = LIVE_LOST + 1 };
+extern uint64_t world_changes[LIFEWORLD_STATES][LIFEWORLD_STATES];
+
+/* Behind all moves: docs/jobs.md is as the table and the model have it. */
+void lifedoc_check(void);
+
 #endif

@@ -18,7 +18,7 @@ enum { JOBS = 64 };
 
 /* What outlives the scheduler: a job's processes. */
 struct actor {
-    firn_job_id id; /* 0: nobody */
+    firn_job_id id; /* 0: the slot is free */
     int64_t epoch;
     enum firn_phase phase;
     bool is_asked, is_cancelled;
@@ -114,11 +114,12 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     struct fake *f = state;
     struct actor *actor = actor_of(step->job->id);
     (void)err;
+    bool is_queued = actor == NULL && *want_of(f, step->job->id) > 0;
     *want_of(f, step->job->id) = step->to->nparts;
     if (actor != NULL && actor->phase == FIRN_PHASE_RUNNING) {
         actor->phase = FIRN_PHASE_LEAVING;
         actor->is_asked = true;
-    } else if (actor == NULL && step->to->nparts == 0) {
+    } else if (is_queued && step->to->nparts == 0) {
         owe(f, (struct firn_event){.kind = FIRN_EVENT_LEFT,
                                    .job = step->job->id,
                                    .end = FIRN_END_CHECKPOINT});

@@ -81,8 +81,8 @@ void loopscene_report(struct loopscene *s, const char *name, double progress,
 const char *loopscene_text(struct loopscene *s);
 /* Processes that the engine has, of all jobs. */
 int loopscene_epochs(void);
-/* Whom its processes were told of: to be trained with it, or before it; 0:
- * nobody, FIRN_NO_JOB: it has no processes. */
+/* The job that its launch names, to be trained with it, or before it; 0: none,
+ * FIRN_NO_JOB: it has no processes. */
 firn_job_id loopscene_mate(struct loopscene *s, const char *name);
 firn_job_id loopscene_after(struct loopscene *s, const char *name);
 /* The time its processes have to leave; -1: it has none. */

@@ -53,7 +53,10 @@ static void fill_ask(struct live_ask *ask, int id)
             *(char ***)member = list_of(text, "");
             break;
         case JOB_AS_INT:
-            *(int *)member = 10 + i;
+            *(int *)member =
+                job_fields[i].most > 0 && 10 + i > job_fields[i].most
+                    ? (int)job_fields[i].most
+                    : 10 + i;
             break;
         case JOB_AS_COUNT:
             *(uint64_t *)member = (1ull << 40) + (unsigned)i;

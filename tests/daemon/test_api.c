@@ -37,7 +37,7 @@ static void a_submit_is_answered_after_its_commit(void **state)
     assert_int_equal(api_scene.nchanged, 1);
 }
 
-static void a_commit_that_failed_is_no_yes(void **state)
+static void a_failed_commit_is_answered_with_an_error(void **state)
 {
     (void)state;
     char text[300];
@@ -247,7 +247,7 @@ static void a_job_that_runs_is_cancelled_once(void **state)
     assert_int_equal(api_scene.ncancelled, 1);
 }
 
-static void a_change_that_cannot_be_changes_nothing(void **state)
+static void an_invalid_change_changes_nothing(void **state)
 {
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201); /* not elastic */
@@ -299,7 +299,7 @@ static int status_of(struct caller *caller, const struct api_route *route,
     return status;
 }
 
-static void every_route_refuses_whom_it_does_not_know(void **state)
+static void every_route_refuses_unknown_callers(void **state)
 {
     (void)state;
     size_t n;
@@ -319,7 +319,7 @@ static void every_route_refuses_whom_it_does_not_know(void **state)
     assert_false(api_job_of(1)->is_ending || api_job_of(1)->is_held);
 }
 
-static void a_job_may_report_of_itself_and_nothing_else(void **state)
+static void a_job_may_only_report_for_itself(void **state)
 {
     (void)state;
     size_t n;
@@ -356,7 +356,8 @@ static void a_job_may_report_of_itself_and_nothing_else(void **state)
     assert_false(api_job_of(1)->is_ending || api_job_of(2)->is_held);
 }
 
-static void a_file_without_a_folder_runs_where_its_submitter_is(void **state)
+static void
+a_job_file_without_workdir_runs_in_the_submitters_directory(void **state)
 {
     (void)state;
     static const char own[] = "run: [/bin/true]\nworkdir: /own\n";
@@ -390,7 +391,7 @@ int main(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(a_submit_is_answered_after_its_commit),
-        CASE(a_commit_that_failed_is_no_yes),
+        CASE(a_failed_commit_is_answered_with_an_error),
         CASE(the_same_request_id_makes_one_job),
         CASE(a_job_file_may_be_json),
         CASE(a_wrong_job_file_is_refused_with_its_line),
@@ -400,10 +401,10 @@ int main(void)
         CASE(jobs_are_cancelled_held_released_and_changed),
         CASE(a_job_may_be_held_from_the_start),
         CASE(a_job_that_runs_is_cancelled_once),
-        CASE(a_change_that_cannot_be_changes_nothing),
-        CASE(every_route_refuses_whom_it_does_not_know),
-        CASE(a_job_may_report_of_itself_and_nothing_else),
-        CASE(a_file_without_a_folder_runs_where_its_submitter_is),
+        CASE(an_invalid_change_changes_nothing),
+        CASE(every_route_refuses_unknown_callers),
+        CASE(a_job_may_only_report_for_itself),
+        CASE(a_job_file_without_workdir_runs_in_the_submitters_directory),
         CASE(unknown_paths_and_methods_are_told_apart),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

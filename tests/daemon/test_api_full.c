@@ -66,7 +66,7 @@ a_submit_that_met_the_full_disk_is_answered_when_it_is_on_disk(void **state)
     assert_false(store_is_stalled(api_scene.store));
 }
 
-static void one_that_waits_for_long_is_told_that_it_is_not_on_disk(void **state)
+static void a_change_that_stays_pending_is_answered_as_not_on_disk(void **state)
 {
     (void)state;
     disk_full();
@@ -78,7 +78,7 @@ static void one_that_waits_for_long_is_told_that_it_is_not_on_disk(void **state)
     assert_false(store_is_stalled(api_scene.store));
 }
 
-static void while_it_is_full_jobs_are_shown_and_new_ones_refused(void **state)
+static void a_full_disk_shows_jobs_and_refuses_new_ones(void **state)
 {
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201);
@@ -123,7 +123,7 @@ a_cancel_is_taken_whatever_the_disk_and_answered_behind_it(void **state)
     expect_reply(200, "\"id\": 1");
 }
 
-static void with_its_reserve_spent_it_takes_changes_but_no_jobs(void **state)
+static void without_its_reserve_firnd_takes_changes_but_no_jobs(void **state)
 {
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201);
@@ -140,10 +140,10 @@ int main(void)
     disk_install();
     const struct CMUnitTest tests[] = {
         CASE(a_submit_that_met_the_full_disk_is_answered_when_it_is_on_disk),
-        CASE(one_that_waits_for_long_is_told_that_it_is_not_on_disk),
-        CASE(while_it_is_full_jobs_are_shown_and_new_ones_refused),
+        CASE(a_change_that_stays_pending_is_answered_as_not_on_disk),
+        CASE(a_full_disk_shows_jobs_and_refuses_new_ones),
         CASE(a_cancel_is_taken_whatever_the_disk_and_answered_behind_it),
-        CASE(with_its_reserve_spent_it_takes_changes_but_no_jobs),
+        CASE(without_its_reserve_firnd_takes_changes_but_no_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void a_report_is_answered_with_orders(void **state)
              "progress=0.25 report.step=10 epochs.0.epoch=1");
 }
 
-static void reports_that_cannot_be_change_nothing(void **state)
+static void impossible_reports_change_nothing(void **state)
 {
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201);
@@ -169,7 +169,7 @@ static void offsets_stay_when_the_oldest_bytes_are_dropped(void **state)
     api_says("GET", "/v1/jobs/1", query);
 }
 
-static void a_log_that_was_removed_is_said_to_be(void **state)
+static void a_removed_log_is_answered_with_410(void **state)
 {
     (void)state;
     struct firn_error err;
@@ -290,7 +290,7 @@ static void await(struct caller *c, const char *text)
         fail_msg("never heard '%s' but '%s'", text, c->in);
 }
 
-static void events_stream_from_where_the_client_was(void **state)
+static void an_event_stream_resumes_behind_the_last_seen_event(void **state)
 {
     (void)state;
     struct caller now, then, later, one;
@@ -315,7 +315,7 @@ static void events_stream_from_where_the_client_was(void **state)
         caller_close(all[i]);
 }
 
-static void an_event_is_told_after_its_commit(void **state)
+static void an_event_is_sent_after_its_commit(void **state)
 {
     (void)state;
     struct caller c, late;
@@ -371,7 +371,7 @@ static void many_events_reach_a_slow_reader_in_order(void **state)
 
 /* --- the rest ---------------------------------------------------------- */
 
-static void questions_go_to_the_host(void **state)
+static void why_eta_and_plan_are_answered_by_the_host(void **state)
 {
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201);
@@ -387,7 +387,8 @@ static void questions_go_to_the_host(void **state)
     assert_int_equal(api_scene.nasked, 3);
 }
 
-static void metrics_tell_what_is_and_what_was(void **state)
+static void
+metrics_have_gauges_of_now_and_counters_since_the_start(void **state)
 {
     (void)state;
     api_just("POST", "/v1/jobs", api_simple, 201);
@@ -440,19 +441,19 @@ int main(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(a_report_is_answered_with_orders),
-        CASE(reports_that_cannot_be_change_nothing),
+        CASE(impossible_reports_change_nothing),
         CASE(logs_come_in_pieces_or_from_their_end),
         CASE(a_log_that_is_a_link_is_not_followed),
         CASE(offsets_stay_when_the_oldest_bytes_are_dropped),
-        CASE(a_log_that_was_removed_is_said_to_be),
+        CASE(a_removed_log_is_answered_with_410),
         CASE(a_long_log_comes_whole),
         CASE(a_followed_log_ends_with_its_job),
         CASE(events_come_in_pages),
-        CASE(events_stream_from_where_the_client_was),
-        CASE(an_event_is_told_after_its_commit),
+        CASE(an_event_stream_resumes_behind_the_last_seen_event),
+        CASE(an_event_is_sent_after_its_commit),
         CASE(many_events_reach_a_slow_reader_in_order),
-        CASE(questions_go_to_the_host),
-        CASE(metrics_tell_what_is_and_what_was),
+        CASE(why_eta_and_plan_are_answered_by_the_host),
+        CASE(metrics_have_gauges_of_now_and_counters_since_the_start),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static void nodes_are_listed_and_drained(void **state)
     api_just("POST", "/v1/nodes/n%22%0b/drain", "", 400);
 }
 
-static void trouble_and_nodes_that_are_out_are_told(void **state)
+static void trouble_and_nodes_that_are_down_are_shown(void **state)
 {
     (void)state;
     json_t *answer = api_ask("GET", "/v1/nodes", "", 200);
@@ -53,7 +53,7 @@ static void trouble_and_nodes_that_are_out_are_told(void **state)
     api_scene.trouble = api_scene.why = NULL;
 }
 
-static void gpus_are_told_by_the_names_of_nodes(void **state)
+static void gpus_are_shown_by_the_names_of_nodes(void **state)
 {
     (void)state;
     struct firn_error err;
@@ -77,7 +77,7 @@ static void gpus_are_told_by_the_names_of_nodes(void **state)
     assert_string_equal(job->held, "n0[0-1]"); /* as it is kept */
 }
 
-static void the_policy_is_told_and_set(void **state)
+static void the_policy_is_shown_and_changed(void **state)
 {
     (void)state;
     json_t *policy = api_ask("GET", "/v1/policy", "", 200);
@@ -121,9 +121,9 @@ int main(void)
 {
     const struct CMUnitTest cases[] = {
         CASE(nodes_are_listed_and_drained),
-        CASE(trouble_and_nodes_that_are_out_are_told),
-        CASE(gpus_are_told_by_the_names_of_nodes),
-        CASE(the_policy_is_told_and_set),
+        CASE(trouble_and_nodes_that_are_down_are_shown),
+        CASE(gpus_are_shown_by_the_names_of_nodes),
+        CASE(the_policy_is_shown_and_changed),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

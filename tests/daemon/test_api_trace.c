@@ -100,7 +100,7 @@ static struct firn_job_spec next_of(struct firn_trace *trace)
     return spec;
 }
 
-static void history_is_a_trace_that_reads_back(void **state)
+static void the_trace_of_finished_jobs_reads_back(void **state)
 {
     (void)state;
     double v100 = speed_of_v100();
@@ -132,7 +132,7 @@ static void history_is_a_trace_that_reads_back(void **state)
 }
 
 /* One of each level; without such a job the column is missing. */
-static void it_says_who_kept_to_one_type(void **state)
+static void the_trace_marks_jobs_that_keep_to_one_type(void **state)
 {
     (void)state;
     static const char *const levels[] = {"D2", "D1", "D0"};
@@ -168,7 +168,7 @@ static void it_says_who_kept_to_one_type(void **state)
 }
 
 /* What the round went by, the simulation does. */
-static void a_row_has_what_the_round_went_by(void **state)
+static void a_row_has_the_spec_that_was_scheduled(void **state)
 {
     (void)state;
     past_job("name: all\nqueue: team\npriority: 7\ngpus: 2..4\ngpu: a100\n"
@@ -215,7 +215,7 @@ static double simulated_s(const char *policy)
     return held_s;
 }
 
-static void placed_as_it_was_a_job_takes_as_long_as_it_took(void **state)
+static void a_job_placed_as_it_was_takes_as_long_as_it_took(void **state)
 {
     (void)state;
     past_job("name: a\ngpus: 2\ngpu: v100", "n0[0-1]", 60);
@@ -231,7 +231,7 @@ static void placed_as_it_was_a_job_takes_as_long_as_it_took(void **state)
 }
 
 /* Its user left the GPUs to the policy: so does the trace. */
-static void a_model_stays_one_and_its_gpus_open(void **state)
+static void a_language_model_keeps_its_shape_and_open_range(void **state)
 {
     (void)state;
     past_job("batch: 8\nmodel: {name: gpt2-xl, seq: 1024}", "n1[0-1]", 600);
@@ -256,11 +256,11 @@ static void a_model_stays_one_and_its_gpus_open(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(history_is_a_trace_that_reads_back),
-        CASE(it_says_who_kept_to_one_type),
-        CASE(a_row_has_what_the_round_went_by),
-        CASE(placed_as_it_was_a_job_takes_as_long_as_it_took),
-        CASE(a_model_stays_one_and_its_gpus_open),
+        CASE(the_trace_of_finished_jobs_reads_back),
+        CASE(the_trace_marks_jobs_that_keep_to_one_type),
+        CASE(a_row_has_the_spec_that_was_scheduled),
+        CASE(a_job_placed_as_it_was_takes_as_long_as_it_took),
+        CASE(a_language_model_keeps_its_shape_and_open_range),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -128,7 +128,7 @@ static void an_attempt_without_an_end_gets_one_at_the_next_start(void **unused)
     loopscene_close(&s);
 }
 
-static void a_job_that_is_over_has_no_open_attempt(void **unused)
+static void a_finished_job_has_no_open_attempt(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -216,7 +216,7 @@ int main(void)
         CASE(an_attempt_that_a_resize_ended_has_an_end),
         CASE(both_jobs_of_a_resized_pair_have_their_attempts_closed),
         CASE(an_attempt_without_an_end_gets_one_at_the_next_start),
-        CASE(a_job_that_is_over_has_no_open_attempt),
+        CASE(a_finished_job_has_no_open_attempt),
         CASE(a_stopped_job_says_whether_its_work_was_kept),
         CASE(the_time_of_a_job_that_waits_does_not_grow),
     };

@@ -163,7 +163,7 @@ static void many_names_are_not_all_listed(void **state)
     liveset_close(&d);
 }
 
-static void a_token_is_its_jobs_alone(void **state)
+static void a_token_belongs_to_one_job(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -256,7 +256,7 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
     liveset_close(&d);
 }
 
-static void the_same_state_again_costs_nothing(void **state)
+static void the_same_state_again_writes_nothing(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -274,7 +274,7 @@ static void the_same_state_again_costs_nothing(void **state)
     liveset_close(&d);
 }
 
-static void what_is_over_stays_as_it_is(void **state)
+static void a_finished_job_cannot_be_changed(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -299,7 +299,7 @@ static void what_is_over_stays_as_it_is(void **state)
     liveset_close(&d);
 }
 
-static void an_epoch_is_on_disk_when_it_is_given_out(void **state)
+static void an_attempt_is_on_disk_when_its_number_is_given_out(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -326,7 +326,7 @@ static void an_epoch_is_on_disk_when_it_is_given_out(void **state)
 }
 
 /* A child is killed around the commit of its start number. */
-static void a_killed_daemon_never_gives_a_number_twice(void **state)
+static void a_killed_daemon_never_uses_a_number_twice(void **state)
 {
     (void)state;
     static const char *const points[] = {
@@ -369,7 +369,7 @@ static void a_killed_daemon_never_gives_a_number_twice(void **state)
     }
 }
 
-static void jobs_that_are_over_leave_memory_and_come_back(void **state)
+static void finished_jobs_leave_memory_and_are_read_back(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -404,7 +404,7 @@ static void jobs_that_are_over_leave_memory_and_come_back(void **state)
     liveset_close(&d);
 }
 
-static void when_the_store_rolls_back_the_book_stops(void **state)
+static void a_rolled_back_store_stops_the_book(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -497,14 +497,14 @@ int main(void)
         CASE(a_job_is_found_by_number_name_and_beginning),
         CASE(digits_alone_name_a_job_by_its_number_only),
         CASE(many_names_are_not_all_listed),
-        CASE(a_token_is_its_jobs_alone),
+        CASE(a_token_belongs_to_one_job),
         CASE(every_change_is_an_event_on_disk_and_for_the_listener),
-        CASE(the_same_state_again_costs_nothing),
-        CASE(what_is_over_stays_as_it_is),
-        CASE(an_epoch_is_on_disk_when_it_is_given_out),
-        CASE(a_killed_daemon_never_gives_a_number_twice),
-        CASE(jobs_that_are_over_leave_memory_and_come_back),
-        CASE(when_the_store_rolls_back_the_book_stops),
+        CASE(the_same_state_again_writes_nothing),
+        CASE(a_finished_job_cannot_be_changed),
+        CASE(an_attempt_is_on_disk_when_its_number_is_given_out),
+        CASE(a_killed_daemon_never_uses_a_number_twice),
+        CASE(finished_jobs_leave_memory_and_are_read_back),
+        CASE(a_rolled_back_store_stops_the_book),
         CASE(a_paused_book_takes_jobs_and_moves_none),
         CASE(finished_jobs_come_back_in_their_places),
     };

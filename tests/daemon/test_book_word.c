@@ -61,7 +61,7 @@ static void a_job_keeps_its_number_of_elastic_threads(void **state)
     liveset_close(&d);
 }
 
-static void a_retry_waits_again_and_may_want_more_memory(void **state)
+static void a_retry_makes_the_job_pending_with_more_memory(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -160,7 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(gpus_and_priorities_out_of_bounds_are_refused),
         CASE(a_job_keeps_its_number_of_elastic_threads),
-        CASE(a_retry_waits_again_and_may_want_more_memory),
+        CASE(a_retry_makes_the_job_pending_with_more_memory),
         CASE(impossible_reports_are_refused_and_change_nothing),
         CASE(progress_may_fall_from_one_attempt_to_the_next),
     };

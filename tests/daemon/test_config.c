@@ -24,7 +24,7 @@ static enum firn_status flags(struct config *config, struct firn_error *err,
     return config_flags(config, b != NULL ? 3 : 2, argv, err);
 }
 
-static void nothing_has_to_be_said(void **unused)
+static void every_option_has_a_default(void **unused)
 {
     (void)unused;
     struct config config = {0};
@@ -50,7 +50,7 @@ static void nothing_has_to_be_said(void **unused)
     config_release(&config);
 }
 
-static void numbers_of_what_is_kept_are_checked(void **unused)
+static void limits_of_what_is_kept_are_checked(void **unused)
 {
     (void)unused;
     struct config config = {0};
@@ -74,13 +74,14 @@ static void numbers_of_what_is_kept_are_checked(void **unused)
         assert_int_equal(flags(&config, &err, "--keep-jobs-days", wrong[i]),
                          FIRN_OK);
         assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
-        assert_non_null(strstr(err.text, "keep-jobs-days '"));
+        assert_non_null(strstr(err.text, "'keep-jobs-days' is '"));
         config_release(&config);
     }
     unsetenv("XDG_STATE_HOME");
 }
 
-static void only_above_the_usual_place_folders_are_made(void **unused)
+static void
+directories_are_created_only_above_the_default_state_directory(void **unused)
 {
     (void)unused;
     struct config config = {0};
@@ -104,7 +105,7 @@ static void only_above_the_usual_place_folders_are_made(void **unused)
     folder_empty(folder_path());
 }
 
-static void a_flag_goes_before_the_file(void **unused)
+static void the_command_line_takes_precedence_over_the_file(void **unused)
 {
     (void)unused;
     static const char text[] = "# a comment\n"
@@ -127,25 +128,25 @@ static void a_flag_goes_before_the_file(void **unused)
     config_release(&config);
 }
 
-static void wrong_flags_are_named(void **unused)
+static void an_error_names_the_wrong_option(void **unused)
 {
     (void)unused;
     static const struct {
-        const char *a, *b, *said;
+        const char *a, *b, *want;
     } cases[] = {
         {"--polcy", "x", "did you mean --policy?"},
         {"--policy", NULL, "--policy needs a value"},
-        {"--policy=", NULL, "--policy has no value"},
-        {"fifo", NULL, "no option 'fifo'"},
+        {"--policy=", NULL, "--policy needs a value"},
+        {"fifo", NULL, "unknown option 'fifo'"},
         {"--set", "skip", "owner.option=value"},
-        {"--a-name-that-is-longer-than-any-there-is", "1", "no option"},
+        {"--a-name-that-is-longer-than-any-there-is", "1", "unknown option"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct config config;
         struct firn_error err = {0};
         assert_int_equal(flags(&config, &err, cases[i].a, cases[i].b),
                          FIRN_EINVAL);
-        if (strstr(err.text, cases[i].said) == NULL)
+        if (strstr(err.text, cases[i].want) == NULL)
             fail_msg("%s: \"%s\"", cases[i].a, err.text);
         config_release(&config);
     }
@@ -156,7 +157,7 @@ static void wrong_flags_are_named(void **unused)
     config_release(&config);
 }
 
-static void root_is_refused_unless_it_is_allowed(void **unused)
+static void firnd_refuses_root_unless_allowed(void **unused)
 {
     (void)unused;
     static const struct {
@@ -190,12 +191,12 @@ static void root_is_refused_unless_it_is_allowed(void **unused)
     struct firn_error err = {0};
     assert_int_equal(flags(&config, &err, "--allow-root=maybe", NULL), FIRN_OK);
     assert_int_equal(config_finish(&config, &err), FIRN_EINVAL);
-    assert_non_null(strstr(err.text, "'allow-root' is 'yes' or 'no'"));
+    assert_non_null(strstr(err.text, "use yes or no"));
     config_release(&config);
     unsetenv("HOME");
 }
 
-static void the_number_of_jobs_has_a_limit_that_can_be_set(void **unused)
+static void the_limit_of_jobs_can_be_set(void **unused)
 {
     (void)unused;
     static const char text[] = "jobs-max: 50\nuser-jobs-max: 7\n";
@@ -216,29 +217,30 @@ static void the_number_of_jobs_has_a_limit_that_can_be_set(void **unused)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct config bad = {.state = "/s", .jobs_max = wrong[i]};
         assert_int_equal(config_finish(&bad, &err), FIRN_EINVAL);
-        assert_non_null(strstr(err.text, "'jobs-max' is a whole number"));
+        assert_non_null(
+            strstr(err.text, "expected a whole number from 0 (no limit)"));
         config_release(&bad);
     }
 }
 
-static void wrong_files_are_refused_with_their_line(void **unused)
+static void an_error_in_the_file_names_the_line(void **unused)
 {
     (void)unused;
     static const struct {
-        const char *text, *said;
+        const char *text, *want;
     } cases[] = {
         {"policy: a\npolicies: b\n", "f: line 2: unknown key 'policies'"},
         {"policy: a\npolicy: b\n", "f: line 2: 'policy' is given twice"},
         {"policy:\n", "'policy' has no value"},
-        {"policy: [a]\n", "no list belongs here"},
-        {"policy: {a: b}\n", "no mapping belongs here"},
-        {"settings: a.b=c\n", "'settings' is a list"},
+        {"policy: [a]\n", "unexpected list"},
+        {"policy: {a: b}\n", "unexpected mapping"},
+        {"settings: a.b=c\n", "'settings' must be a list"},
         {"settings: [abc]\n", "owner.option=value"},
         {"settings: []\nsettings: []\n", "line 2"},
-        {"- policy\n", "a mapping is expected"},
-        {"policy\n", "a mapping is expected"},
+        {"- policy\n", "expected 'key: value'"},
+        {"policy\n", "expected 'key: value'"},
         {"policy: \"a\\x01b\"\n", "a control character"},
-        {"policy: &a b\nstate: *a\n", "aliases are not read"},
+        {"policy: &a b\nstate: *a\n", "YAML aliases are not supported"},
         {"config: other\n", "unknown key 'config'"},
         {"policy: \"a\n", "f: line"},
     };
@@ -247,7 +249,7 @@ static void wrong_files_are_refused_with_their_line(void **unused)
         struct firn_error err = {0};
         struct firn_bytes text = {cases[i].text, strlen(cases[i].text)};
         assert_int_equal(config_text(&config, text, "f", &err), FIRN_EINVAL);
-        if (strstr(err.text, cases[i].said) == NULL)
+        if (strstr(err.text, cases[i].want) == NULL)
             fail_msg("%s: \"%s\"", cases[i].text, err.text);
         config_release(&config);
     }
@@ -275,7 +277,7 @@ static void write_token(const char *path, const char *text, mode_t mode)
     chmod(path, mode);
 }
 
-static void tcp_needs_a_token_that_only_its_owner_can_read(void **unused)
+static void tcp_needs_a_token_file_of_mode_0600(void **unused)
 {
     (void)unused;
     char path[512];
@@ -317,7 +319,7 @@ static void expect_url(struct config config, bool is_remote, const char *want)
     buf_release(&url);
 }
 
-static void trainers_are_told_an_address_that_they_can_reach(void **unused)
+static void trainers_get_an_address_that_they_can_reach(void **unused)
 {
     (void)unused;
     char host[256] = "", any[300];
@@ -342,7 +344,7 @@ static void trainers_are_told_an_address_that_they_can_reach(void **unused)
     expect_url(config, true, any);
 }
 
-static void a_callback_is_an_address(void **unused)
+static void a_callback_must_be_an_http_address(void **unused)
 {
     (void)unused;
     static const char *const wrong[] = {
@@ -364,22 +366,21 @@ static void a_callback_is_an_address(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_has_to_be_said),
-        cmocka_unit_test(numbers_of_what_is_kept_are_checked),
+        cmocka_unit_test(every_option_has_a_default),
+        cmocka_unit_test(limits_of_what_is_kept_are_checked),
         cmocka_unit_test_setup_teardown(
-            only_above_the_usual_place_folders_are_made, folder_make,
-            folder_remove),
-        cmocka_unit_test(a_flag_goes_before_the_file),
-        cmocka_unit_test(wrong_flags_are_named),
-        cmocka_unit_test(root_is_refused_unless_it_is_allowed),
-        cmocka_unit_test(the_number_of_jobs_has_a_limit_that_can_be_set),
-        cmocka_unit_test(wrong_files_are_refused_with_their_line),
+            directories_are_created_only_above_the_default_state_directory,
+            folder_make, folder_remove),
+        cmocka_unit_test(the_command_line_takes_precedence_over_the_file),
+        cmocka_unit_test(an_error_names_the_wrong_option),
+        cmocka_unit_test(firnd_refuses_root_unless_allowed),
+        cmocka_unit_test(the_limit_of_jobs_can_be_set),
+        cmocka_unit_test(an_error_in_the_file_names_the_line),
         cmocka_unit_test(a_file_may_be_empty),
-        cmocka_unit_test(trainers_are_told_an_address_that_they_can_reach),
-        cmocka_unit_test(a_callback_is_an_address),
-        cmocka_unit_test_setup_teardown(
-            tcp_needs_a_token_that_only_its_owner_can_read, folder_make,
-            folder_remove),
+        cmocka_unit_test(trainers_get_an_address_that_they_can_reach),
+        cmocka_unit_test(a_callback_must_be_an_http_address),
+        cmocka_unit_test_setup_teardown(tcp_needs_a_token_file_of_mode_0600,
+                                        folder_make, folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,7 @@ static void a_bad_share_is_undone_once_and_not_repeated(void **unused)
     loopscene_close(&s);
 }
 
-static double busy; /* share of the time that GPUs compute; 0: no word */
+static double busy; /* share of the time that GPUs compute; 0: not known */
 
 static bool load(void *state, firn_job_id id, struct firn_load *out)
 {
@@ -74,7 +74,7 @@ static bool load(void *state, firn_job_id id, struct firn_load *out)
     return busy > 0;
 }
 
-/* Nobody says how busy its jobs keep a GPU, but the engine does. */
+/* How busy jobs keep a GPU comes from the engine alone. */
 static const char *pair_when(double seen)
 {
     static char text[100];
@@ -143,7 +143,7 @@ static void a_good_share_stays(void **unused)
     loopscene_close(&s);
 }
 
-static void one_slow_report_parts_nobody(void **unused)
+static void one_slow_report_parts_no_pair(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -320,7 +320,7 @@ int main(void)
         CASE(jobs_share_where_the_engine_sees_room_for_both),
         CASE(bad_pairs_are_remembered_over_a_restart),
         CASE(a_good_share_stays),
-        CASE(one_slow_report_parts_nobody),
+        CASE(one_slow_report_parts_no_pair),
         CASE(a_policy_that_does_not_listen_is_made_to),
         CASE(icefrog_parts_a_bad_pair_by_itself),
         CASE(a_bad_resize_goes_back_and_stays),

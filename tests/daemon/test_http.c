@@ -152,7 +152,7 @@ static void a_body_over_the_limit_is_refused(void **state)
 }
 
 /* A loop that looks at nothing but the descriptor serves a request whole. */
-static void the_descriptor_alone_says_that_there_is_more(void **state)
+static void the_descriptor_is_readable_while_there_is_more_to_read(void **state)
 {
     (void)state;
     static char big[90001];
@@ -286,7 +286,7 @@ static void a_head_without_end_is_refused(void **state)
     assert_int_equal(http_scene.ncalls, 0);
 }
 
-static void a_client_that_dribbles_is_dropped(void **state)
+static void a_client_that_sends_slowly_is_disconnected(void **state)
 {
     (void)state;
     double start_s = http_scene_now_s();
@@ -307,7 +307,8 @@ static void a_client_that_dribbles_is_dropped(void **state)
 /* One that began in time, and was all sent while the server did other things
  * for longer than a request may take. A machine that stands still in the midst
  * of it proves nothing: the next try may. */
-static void what_came_while_the_server_was_busy_is_answered(void **state)
+static void
+requests_that_came_while_the_server_was_busy_are_answered(void **state)
 {
     (void)state;
     const char head[] = "GET /who HTTP/1.1\r\nHost: x\r\n", end[] = "\r\n";
@@ -328,7 +329,7 @@ static void what_came_while_the_server_was_busy_is_answered(void **state)
     assert_true(is_answered);
 }
 
-static void the_socket_tells_who_calls(void **state)
+static void the_unix_socket_tells_the_user_of_the_caller(void **state)
 {
     (void)state;
     struct caller c = http_dial();
@@ -345,7 +346,7 @@ static void the_socket_tells_who_calls(void **state)
     caller_close(&c);
 }
 
-static void a_port_wants_a_token(void **state)
+static void a_port_needs_a_token(void **state)
 {
     (void)state;
     char good[200], job[200];
@@ -387,15 +388,15 @@ int main(void)
         CASE(an_answer_to_a_client_that_left_is_dropped),
         CASE(requests_in_one_packet_are_answered_in_order),
         CASE(a_body_over_the_limit_is_refused),
-        CASE(the_descriptor_alone_says_that_there_is_more),
+        CASE(the_descriptor_is_readable_while_there_is_more_to_read),
         CASE(a_chunked_body_over_the_limit_is_refused),
         HURRIED(garbage_is_refused_or_hung_up_on),
         CASE(no_mutated_request_stops_the_server),
         CASE(a_head_without_end_is_refused),
-        HURRIED(a_client_that_dribbles_is_dropped),
-        HURRIED(what_came_while_the_server_was_busy_is_answered),
-        CASE(the_socket_tells_who_calls),
-        CASE(a_port_wants_a_token),
+        HURRIED(a_client_that_sends_slowly_is_disconnected),
+        HURRIED(requests_that_came_while_the_server_was_busy_are_answered),
+        CASE(the_unix_socket_tells_the_user_of_the_caller),
+        CASE(a_port_needs_a_token),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

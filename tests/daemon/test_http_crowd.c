@@ -98,7 +98,8 @@ static int start_usual(void **state)
 
 /* --- cases --------------------------------------------------------------- */
 
-static void of_one_address_the_oldest_without_a_token_goes_first(void **state)
+static void
+the_oldest_connection_of_an_address_without_a_token_is_closed(void **state)
 {
     (void)state;
     int fds[PEER + 1];
@@ -116,7 +117,7 @@ static void of_one_address_the_oldest_without_a_token_goes_first(void **state)
     assert_int_equal(http_scene.nturned_away[HTTP_REFUSED_CROWD], 1);
 }
 
-static void of_all_addresses_the_oldest_without_a_token_goes_first(void **state)
+static void the_oldest_connection_without_a_token_is_closed(void **state)
 {
     (void)state;
     int fds[UNKNOWN + 3];
@@ -133,7 +134,7 @@ static void of_all_addresses_the_oldest_without_a_token_goes_first(void **state)
     }
 }
 
-static void who_shows_no_token_in_time_is_dropped(void **state)
+static void a_client_without_a_token_in_time_is_disconnected(void **state)
 {
     (void)state;
     char header[100];
@@ -166,7 +167,7 @@ static void who_shows_no_token_in_time_is_dropped(void **state)
     caller_close(&known);
 }
 
-static void when_all_places_are_taken_the_longest_idle_goes(void **state)
+static void the_longest_idle_connection_is_closed_for_a_new_one(void **state)
 {
     (void)state;
     char header[100];
@@ -251,15 +252,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            of_one_address_the_oldest_without_a_token_goes_first, start_small,
+            the_oldest_connection_of_an_address_without_a_token_is_closed,
+            start_small, http_scene_stop),
+        cmocka_unit_test_setup_teardown(
+            the_oldest_connection_without_a_token_is_closed, start_small,
             http_scene_stop),
         cmocka_unit_test_setup_teardown(
-            of_all_addresses_the_oldest_without_a_token_goes_first, start_small,
+            a_client_without_a_token_in_time_is_disconnected, start_hurried,
             http_scene_stop),
-        cmocka_unit_test_setup_teardown(who_shows_no_token_in_time_is_dropped,
-                                        start_hurried, http_scene_stop),
         cmocka_unit_test_setup_teardown(
-            when_all_places_are_taken_the_longest_idle_goes, start_small,
+            the_longest_idle_connection_is_closed_for_a_new_one, start_small,
             http_scene_stop),
         cmocka_unit_test_setup_teardown(
             a_token_is_answered_beside_a_thousand_connections_without,

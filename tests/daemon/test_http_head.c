@@ -98,7 +98,7 @@ static void an_encoding_that_is_not_chunked_is_refused(void **state)
     expect_refusals(shapes, sizeof shapes / sizeof *shapes);
 }
 
-static void a_chunk_that_is_no_chunk_is_refused(void **state)
+static void a_malformed_chunk_is_refused(void **state)
 {
     (void)state;
     static const struct shape shapes[] = {
@@ -115,7 +115,7 @@ static void a_chunk_that_is_no_chunk_is_refused(void **state)
     expect_refusals(shapes, sizeof shapes / sizeof *shapes);
 }
 
-static void names_and_values_that_no_header_has_are_refused(void **state)
+static void malformed_header_names_and_values_are_refused(void **state)
 {
     (void)state;
     static const struct shape shapes[] = {
@@ -176,7 +176,7 @@ static void a_request_has_at_most_a_hundred_headers(void **state)
 }
 
 /* What RFC 9112 lets a server read, and ours reads in one way. */
-static void shapes_that_are_unusual_and_clear_are_read(void **state)
+static void unusual_but_unambiguous_heads_are_accepted(void **state)
 {
     (void)state;
     static const struct {
@@ -203,11 +203,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_body_of_two_lengths_is_refused),
         CASE(an_encoding_that_is_not_chunked_is_refused),
-        CASE(a_chunk_that_is_no_chunk_is_refused),
-        CASE(names_and_values_that_no_header_has_are_refused),
+        CASE(a_malformed_chunk_is_refused),
+        CASE(malformed_header_names_and_values_are_refused),
         CASE(other_versions_of_http_are_refused),
         CASE(a_request_has_at_most_a_hundred_headers),
-        CASE(shapes_that_are_unusual_and_clear_are_read),
+        CASE(unusual_but_unambiguous_heads_are_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

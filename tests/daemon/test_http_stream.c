@@ -26,7 +26,7 @@ static void open_stream(struct caller *c)
         http_scene_turns(1);
 }
 
-static void a_stream_comes_bit_by_bit(void **state)
+static void a_stream_arrives_piece_by_piece(void **state)
 {
     (void)state;
     struct caller c = http_dial();
@@ -92,7 +92,7 @@ static size_t socket_holds(void)
     return n;
 }
 
-static void a_reader_that_is_slow_is_told_to_the_writer(void **state)
+static void a_write_to_a_slow_reader_fails(void **state)
 {
     (void)state;
     static const char block[32768];
@@ -117,7 +117,7 @@ static void a_reader_that_is_slow_is_told_to_the_writer(void **state)
     assert_int_equal(http_scene.ngone, 1);
 }
 
-static void a_source_is_read_as_fast_as_it_is_taken(void **state)
+static void a_source_is_read_as_fast_as_the_client_takes_it(void **state)
 {
     (void)state;
     struct caller c = http_dial();
@@ -145,7 +145,7 @@ static void expect_rest(void)
     assert_true(wait_ms != 0);
 }
 
-static void who_waits_for_nothing_does_not_wake_the_loop(void **state)
+static void an_idle_connection_does_not_wake_the_loop(void **state)
 {
     (void)state;
     static char big[90001];
@@ -183,7 +183,7 @@ static void who_waits_for_nothing_does_not_wake_the_loop(void **state)
     assert_int_equal(http_scene.ngone, 1);
 }
 
-static void closing_ends_streams_and_drops_what_is_kept(void **state)
+static void closing_ends_streams_and_drops_unanswered_requests(void **state)
 {
     (void)state;
     struct caller a = http_dial(), b = http_dial();
@@ -284,7 +284,7 @@ a_second_daemon_is_refused_and_a_dead_ones_socket_replaced(void **state)
     assert_true(S_ISREG(st.st_mode));
 }
 
-static void a_config_that_cannot_be_is_refused(void **state)
+static void an_invalid_config_is_refused(void **state)
 {
     (void)state;
     struct firn_error err;
@@ -330,16 +330,16 @@ static void secrets_are_equal_or_not(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(a_stream_comes_bit_by_bit),
+        CASE(a_stream_arrives_piece_by_piece),
         CASE(a_reader_that_hangs_up_is_noticed),
-        CASE(a_reader_that_is_slow_is_told_to_the_writer),
-        CASE(a_source_is_read_as_fast_as_it_is_taken),
-        CASE(who_waits_for_nothing_does_not_wake_the_loop),
-        CASE(closing_ends_streams_and_drops_what_is_kept),
+        CASE(a_write_to_a_slow_reader_fails),
+        CASE(a_source_is_read_as_fast_as_the_client_takes_it),
+        CASE(an_idle_connection_does_not_wake_the_loop),
+        CASE(closing_ends_streams_and_drops_unanswered_requests),
         CASE(closing_ends_a_stream_that_was_just_woken),
         CASE(the_socket_is_private),
         CASE(a_second_daemon_is_refused_and_a_dead_ones_socket_replaced),
-        CASE(a_config_that_cannot_be_is_refused),
+        CASE(an_invalid_config_is_refused),
         CASE(secrets_are_equal_or_not),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

@@ -45,7 +45,7 @@ static void check_list(char *const *list, const char *want)
     buf_release(&text);
 }
 
-static void a_command_is_all_that_is_needed(void **state)
+static void a_job_file_needs_only_a_command(void **state)
 {
     (void)state;
     struct live_ask ask = read_good("run: python train.py\n");
@@ -167,7 +167,7 @@ static void mappings_have_defaults_of_their_own(void **state)
     live_ask_release(&ask);
 }
 
-static void a_text_is_cut_at_blanks_by_quotes_alone(void **state)
+static void a_command_text_is_split_at_blanks_outside_quotes(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
@@ -337,7 +337,7 @@ static void wrong_values_are_refused_with_their_line(void **state)
     check_bad("# nothing\n", "j: line 1: says nothing");
 }
 
-static void times_sizes_and_dates_mean_what_they_say(void **state)
+static void times_sizes_and_dates_are_read_with_their_units(void **state)
 {
     (void)state;
     static const struct {
@@ -530,15 +530,15 @@ static void the_examples_of_the_manual_are_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_command_is_all_that_is_needed),
+        cmocka_unit_test(a_job_file_needs_only_a_command),
         cmocka_unit_test(every_key_is_read),
         cmocka_unit_test(json_is_read_like_yaml),
         cmocka_unit_test(mappings_have_defaults_of_their_own),
-        cmocka_unit_test(a_text_is_cut_at_blanks_by_quotes_alone),
+        cmocka_unit_test(a_command_text_is_split_at_blanks_outside_quotes),
         cmocka_unit_test(a_language_model_is_known_by_name_or_numbers),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest),
         cmocka_unit_test(wrong_values_are_refused_with_their_line),
-        cmocka_unit_test(times_sizes_and_dates_mean_what_they_say),
+        cmocka_unit_test(times_sizes_and_dates_are_read_with_their_units),
         cmocka_unit_test(programs_of_many_lines_reach_the_command),
         cmocka_unit_test(hostile_texts_are_refused),
         cmocka_unit_test(enormous_texts_are_refused_soon),

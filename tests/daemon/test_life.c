@@ -214,6 +214,13 @@ static void every_line_of_the_table_is_reached(void **unused)
     assert_int_equal(nunused, 0);
 }
 
+/* Runs behind them, too. */
+static void the_page_shows_the_table_as_it_is(void **unused)
+{
+    (void)unused;
+    lifedoc_check();
+}
+
 static void no_event_changes_a_job_that_is_over(void **unused)
 {
     (void)unused;
@@ -306,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_job_alone_keeps_all_invariants),
         cmocka_unit_test(two_partners_keep_all_invariants),
         cmocka_unit_test(every_line_of_the_table_is_reached),
+        cmocka_unit_test(the_page_shows_the_table_as_it_is),
         cmocka_unit_test(no_event_changes_a_job_that_is_over),
         cmocka_unit_test(impossible_events_are_errors_that_change_nothing),
         cmocka_unit_test(a_sentence_is_filled_in_and_cut_to_its_room),

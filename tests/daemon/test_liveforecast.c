@@ -1,5 +1,5 @@
-/* test_liveforecast.c - what is expected of jobs: by profile, by what others
- * reported, by what they report themselves.
+/* test_liveforecast.c - what the live scheduler expects of jobs: by profile,
+ * by what other jobs of the application reported, by their own reports.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,8 @@ static void saw(struct scene *s, firn_job_id id, struct firn_job *job,
     job->held = (struct firn_alloc)FIRN_ALLOC_NONE;
 }
 
-static void an_application_with_a_profile_goes_by_it(void **unused)
+static void
+rates_of_an_application_with_a_profile_follow_the_profile(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -92,7 +93,7 @@ static void an_application_with_a_profile_goes_by_it(void **unused)
     close_scene(&s);
 }
 
-static void memory_load_freezing_and_pairs_are_the_profiles(void **unused)
+static void memory_utilisation_and_slowdown_come_from_the_profile(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -119,7 +120,7 @@ static void memory_load_freezing_and_pairs_are_the_profiles(void **unused)
     close_scene(&s);
 }
 
-static void jobs_of_an_application_teach_the_next_one(void **unused)
+static void step_times_of_a_job_teach_the_next_of_its_application(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -147,7 +148,7 @@ static void jobs_of_an_application_teach_the_next_one(void **unused)
     close_scene(&s);
 }
 
-static void what_a_pair_was_seen_to_do_corrects_it(void **unused)
+static void observed_slowdowns_correct_that_of_the_pair(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -157,7 +158,8 @@ static void what_a_pair_was_seen_to_do_corrects_it(void **unused)
     struct liveforecast_run alone = {.rate = 1};
     struct liveforecast_run beside = {
         .rate = 1 / 2.2, .sharers = 1, .beside = "right"};
-    saw(&s, 1, &a, &beside, 1); /* never seen alone: says nothing of them */
+    saw(&s, 1, &a, &beside,
+        1); /* never seen alone: no slowdown can be worked out */
     assert_true(liveforecast_slowdown(s.f, one, two) == 1.5);
     assert_false(liveforecast_is_seen(s.f, 1));
     saw(&s, 1, &a, &alone, 1);
@@ -183,7 +185,7 @@ static void what_a_pair_was_seen_to_do_corrects_it(void **unused)
 }
 
 /* The first report alone may still be of the time before. */
-static void a_job_alone_at_last_tells_what_its_pair_cost(void **unused)
+static void a_job_that_is_alone_later_shows_what_its_pair_cost(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -217,7 +219,7 @@ static void a_job_alone_at_last_tells_what_its_pair_cost(void **unused)
     close_scene(&s);
 }
 
-static void steps_of_others_alone_tell_what_a_pair_costs(void **unused)
+static void steps_of_other_jobs_alone_show_what_a_pair_costs(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -256,7 +258,8 @@ static void sample(struct scene *s, firn_job_id id, struct firn_job *job,
     job->held = (struct firn_alloc)FIRN_ALLOC_NONE;
 }
 
-static void gpus_of_an_application_are_used_as_they_were_seen(void **unused)
+static void
+measured_utilisation_counts_for_jobs_of_the_application(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -279,14 +282,15 @@ static void gpus_of_an_application_are_used_as_they_were_seen(void **unused)
     assert_true(liveforecast_load(s.f, 4, &b, NULL).util == 0.3);
     assert_true(isnan(liveforecast_load(s.f, 5, &b, NULL).util));
 
-    a.spec.mem_gib = 7; /* its own word goes before */
+    a.spec.mem_gib = 7; /* what its user declares goes first */
     liveforecast_load_seen(s.f, 1, -1, 0.8);
     load = liveforecast_load(s.f, 1, &a, NULL);
     assert_true(load.util == 0.8 && load.mem_gib == 7);
     close_scene(&s);
 }
 
-static void jobs_without_a_name_are_bad_for_themselves_only(void **unused)
+static void
+a_bad_pair_without_applications_is_of_these_two_jobs_only(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -299,7 +303,8 @@ static void jobs_without_a_name_are_bad_for_themselves_only(void **unused)
     close_scene(&s);
 }
 
-static void more_gpus_that_made_it_slower_are_of_no_use(void **unused)
+static void
+gpus_that_made_a_job_slower_three_times_are_not_offered(void **unused)
 {
     (void)unused;
     struct scene s;
@@ -319,15 +324,19 @@ static void more_gpus_that_made_it_slower_are_of_no_use(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_application_with_a_profile_goes_by_it),
-        cmocka_unit_test(memory_load_freezing_and_pairs_are_the_profiles),
-        cmocka_unit_test(jobs_of_an_application_teach_the_next_one),
-        cmocka_unit_test(what_a_pair_was_seen_to_do_corrects_it),
-        cmocka_unit_test(a_job_alone_at_last_tells_what_its_pair_cost),
-        cmocka_unit_test(steps_of_others_alone_tell_what_a_pair_costs),
-        cmocka_unit_test(gpus_of_an_application_are_used_as_they_were_seen),
-        cmocka_unit_test(jobs_without_a_name_are_bad_for_themselves_only),
-        cmocka_unit_test(more_gpus_that_made_it_slower_are_of_no_use),
+        cmocka_unit_test(
+            rates_of_an_application_with_a_profile_follow_the_profile),
+        cmocka_unit_test(memory_utilisation_and_slowdown_come_from_the_profile),
+        cmocka_unit_test(step_times_of_a_job_teach_the_next_of_its_application),
+        cmocka_unit_test(observed_slowdowns_correct_that_of_the_pair),
+        cmocka_unit_test(a_job_that_is_alone_later_shows_what_its_pair_cost),
+        cmocka_unit_test(steps_of_other_jobs_alone_show_what_a_pair_costs),
+        cmocka_unit_test(
+            measured_utilisation_counts_for_jobs_of_the_application),
+        cmocka_unit_test(
+            a_bad_pair_without_applications_is_of_these_two_jobs_only),
+        cmocka_unit_test(
+            gpus_that_made_a_job_slower_three_times_are_not_offered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static struct firn_merge expect(const struct livemerge *m, double a, double b,
     return merge;
 }
 
-static void at_first_it_is_what_pairs_gained_elsewhere(void **state)
+static void before_reports_the_gain_is_that_of_published_pairs(void **state)
 {
     (void)state;
     struct livemerge *m = livemerge_new();
@@ -48,7 +48,7 @@ static void at_first_it_is_what_pairs_gained_elsewhere(void **state)
     livemerge_free(m);
 }
 
-static void what_cannot_be_merged_is_not(void **state)
+static void jobs_of_one_dataset_or_of_two_bases_are_not_merged(void **state)
 {
     (void)state;
     struct livemerge *m = livemerge_new();
@@ -68,13 +68,14 @@ static void what_cannot_be_merged_is_not(void **state)
     livemerge_free(m);
 }
 
-static void what_was_seen_goes_before_the_prior(void **state)
+static void an_observed_gain_replaces_the_published_one(void **state)
 {
     (void)state;
     struct livemerge *m = livemerge_new();
     struct livemerge_side seen[] = {side_of("two", 1), side_of("one", 1)};
     livemerge_saw(m, seen, 1.2);
-    livemerge_saw(m, seen, 1.0); /* the newest word on this pair */
+    livemerge_saw(m, seen,
+                  1.0); /* the newest observation of this pair counts */
     NEAR(expect(m, 100, 100, FIRN_MERGE_TOGETHER).left_s[0], 200);
     /* Others of the base: the mean of it and of the prior. */
     struct livemerge_side others[] = {side_of("three", 100),
@@ -94,9 +95,9 @@ static void what_was_seen_goes_before_the_prior(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(at_first_it_is_what_pairs_gained_elsewhere),
-        cmocka_unit_test(what_cannot_be_merged_is_not),
-        cmocka_unit_test(what_was_seen_goes_before_the_prior),
+        cmocka_unit_test(before_reports_the_gain_is_that_of_published_pairs),
+        cmocka_unit_test(jobs_of_one_dataset_or_of_two_bases_are_not_merged),
+        cmocka_unit_test(an_observed_gain_replaces_the_published_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

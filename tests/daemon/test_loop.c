@@ -294,7 +294,7 @@ static void bounds_that_are_nowhere_take_a_job_off_its_gpus(void **unused)
     loopscene_close(&s);
 }
 
-static void a_job_that_can_never_run_says_so_and_blocks_nobody(void **unused)
+static void a_job_that_can_never_run_says_so_and_blocks_no_other(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -345,7 +345,7 @@ int main(void)
         CASE(reports_become_rates_and_times_left),
         CASE(new_bounds_resize_a_job_that_runs),
         CASE(bounds_that_are_nowhere_take_a_job_off_its_gpus),
-        CASE(a_job_that_can_never_run_says_so_and_blocks_nobody),
+        CASE(a_job_that_can_never_run_says_so_and_blocks_no_other),
         CASE(jobs_go_on_under_another_policy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,7 +77,7 @@ static void what_the_api_set_holds_over_a_restart(void **unused)
 }
 
 static void
-what_the_api_set_and_is_no_more_keeps_nobody_from_starting(void **unused)
+a_setting_of_the_api_that_no_longer_exists_does_not_stop_firnd(void **unused)
 {
     (void)unused;
     static const char kept[] = "fifo\n\ntiresias\ntiresias.of-old=1\n";
@@ -97,7 +97,8 @@ what_the_api_set_and_is_no_more_keeps_nobody_from_starting(void **unused)
     loopscene_close(&s);
 }
 
-static void another_word_of_the_operator_is_the_later_one(void **unused)
+static void
+another_setting_of_the_operator_replaces_that_of_the_api(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -232,8 +233,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(what_the_api_set_holds_over_a_restart),
-        CASE(what_the_api_set_and_is_no_more_keeps_nobody_from_starting),
-        CASE(another_word_of_the_operator_is_the_later_one),
+        CASE(a_setting_of_the_api_that_no_longer_exists_does_not_stop_firnd),
+        CASE(another_setting_of_the_operator_replaces_that_of_the_api),
         CASE(hang_up_reads_the_file_again),
         CASE(the_wait_before_a_retry_goes_on_over_a_restart),
     };

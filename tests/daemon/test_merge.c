@@ -96,7 +96,7 @@ static void jobs_of_two_users_are_not_merged(void **unused)
     loopscene_close(&s);
 }
 
-/* Where nobody could be merged at all, that is what is said. */
+/* A reason that holds against every merge is given once. */
 static void what_stands_against_every_merge_is_said_once(void **unused)
 {
     (void)unused;
@@ -198,7 +198,7 @@ static void how_a_training_of_two_failed_is_said_of_both(void **unused)
             struct search search = {id, ends[i].why, false};
             store_each_event(s.loop->store, 0, 100, look_at, &search, &err);
             if (!search.is_found)
-                fail_msg("job %d: nobody says %s", id, ends[i].why);
+                fail_msg("job %d: no event says %s", id, ends[i].why);
         }
         assert_non_null(strstr(said_of(&s, "a"), "another job failed"));
         loopscene_close(&s);
@@ -207,8 +207,8 @@ static void how_a_training_of_two_failed_is_said_of_both(void **unused)
     }
 }
 
-/* A report of so many seconds of training, half of the time; one of ten
- * seconds of twenty is its own step. */
+/* A report after some training, half of the time; ten of the twenty seconds of
+ * a step are its own. */
 static void say(struct loopscene *s, const char *name, double trained_s)
 {
     struct live_job *job = loopscene_job(s, name);

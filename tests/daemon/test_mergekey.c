@@ -95,7 +95,8 @@ static void a_command_may_differ_behind_the_program(void **unused)
     }
 }
 
-static void what_processes_share_must_be_the_same(void **unused)
+static void
+jobs_that_differ_in_what_processes_share_are_not_merged(void **unused)
 {
     (void)unused;
     static const char *const cases[][3] = {
@@ -124,7 +125,7 @@ static void what_processes_share_must_be_the_same(void **unused)
 }
 
 /* Settings that the co-trained job gets, or that the scheduler follows. */
-static void what_each_has_of_its_own_may_differ(void **unused)
+static void jobs_that_differ_in_their_own_settings_are_merged(void **unused)
 {
     (void)unused;
     static const char *const mores[] = {
@@ -148,7 +149,7 @@ static void what_each_has_of_its_own_may_differ(void **unused)
     }
 }
 
-static void jobs_of_two_users_or_bases_are_apart(void **unused)
+static void jobs_of_two_users_or_bases_are_not_merged(void **unused)
 {
     (void)unused;
     struct live_job one = job_of(1, IN("")), two = job_of(2, IN(""));
@@ -176,9 +177,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_command_may_differ_behind_the_program),
-        cmocka_unit_test(what_processes_share_must_be_the_same),
-        cmocka_unit_test(what_each_has_of_its_own_may_differ),
-        cmocka_unit_test(jobs_of_two_users_or_bases_are_apart),
+        cmocka_unit_test(
+            jobs_that_differ_in_what_processes_share_are_not_merged),
+        cmocka_unit_test(jobs_that_differ_in_their_own_settings_are_merged),
+        cmocka_unit_test(jobs_of_two_users_or_bases_are_not_merged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -368,7 +368,8 @@ static void killed_at_any_moment_no_job_is_lost(void **unused)
     loopscene_close(&s);
 }
 
-/* How long we could have run and others did; 0 where nobody counts that. */
+/* How long this process waited for a processor; 0 where the system does not
+ * count that. */
 static double queued_s(void)
 {
     unsigned long long ran_ns = 0, queued_ns = 0;

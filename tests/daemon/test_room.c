@@ -46,7 +46,7 @@ static const struct {
      {ROOM_FULL, 0}},
 };
 
-static void every_cell_is_as_it_was_written_down(void **state)
+static void every_cell_of_the_table_is_as_documented(void **state)
 {
     (void)state;
     for (enum room r = 0; r < ROOM_N; r++)
@@ -57,7 +57,7 @@ static void every_cell_is_as_it_was_written_down(void **state)
         }
 }
 
-static void failing_writes_alone_are_tried_at_once_no_more_than_once(void **s)
+static void a_failed_write_is_retried_at_once_only_once(void **s)
 {
     (void)s;
     for (enum room r = 0; r < ROOM_N; r++) {
@@ -74,7 +74,7 @@ static void failing_writes_alone_are_tried_at_once_no_more_than_once(void **s)
     }
 }
 
-static void full_is_left_by_a_commit_alone(void **state)
+static void only_a_commit_leaves_the_state_full(void **state)
 {
     (void)state;
     for (enum room_event e = 0; e < ROOM_EVENT_N; e++)
@@ -104,10 +104,9 @@ static void the_states_have_different_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_cell_is_as_it_was_written_down),
-        cmocka_unit_test(
-            failing_writes_alone_are_tried_at_once_no_more_than_once),
-        cmocka_unit_test(full_is_left_by_a_commit_alone),
+        cmocka_unit_test(every_cell_of_the_table_is_as_documented),
+        cmocka_unit_test(a_failed_write_is_retried_at_once_only_once),
+        cmocka_unit_test(only_a_commit_leaves_the_state_full),
         cmocka_unit_test(from_every_state_room_leads_back_to_ample),
         cmocka_unit_test(the_states_have_different_names),
     };

@@ -19,7 +19,7 @@
 
 enum { AT_ONCE = 50, KEEP = 100, ROUNDS = 60, BYTES_A_JOB = 64 };
 
-/* So many that came, all of which are cancelled some turns later. */
+/* Jobs come, and are all cancelled some turns later. */
 static void come_and_go(struct loopscene *s)
 {
     struct live_job *jobs[AT_ONCE];

@@ -43,7 +43,7 @@ static void a_job_comes_back_as_it_was_written(void **state)
     }
 }
 
-static void a_change_of_all_that_changes_comes_back(void **state)
+static void every_changed_field_comes_back(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -77,7 +77,7 @@ static void a_change_of_all_that_changes_comes_back(void **state)
     store_close(store);
 }
 
-static void only_what_was_committed_is_there(void **state)
+static void only_committed_changes_are_in_the_file(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -105,7 +105,7 @@ static void only_what_was_committed_is_there(void **state)
     store_close(store);
 }
 
-static void a_torn_transaction_is_gone_whole_and_said_again_at_commit(void **s)
+static void a_failed_transaction_is_rolled_back_and_reported_at_commit(void **s)
 {
     (void)s;
     struct store *store = store_scene();
@@ -186,9 +186,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_job_comes_back_as_it_was_written),
-        CASE(a_change_of_all_that_changes_comes_back),
-        CASE(only_what_was_committed_is_there),
-        CASE(a_torn_transaction_is_gone_whole_and_said_again_at_commit),
+        CASE(every_changed_field_comes_back),
+        CASE(only_committed_changes_are_in_the_file),
+        CASE(a_failed_transaction_is_rolled_back_and_reported_at_commit),
         CASE(a_full_disk_at_commit_loses_that_transaction_only),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,7 +165,7 @@ static void die_moving(const char *where)
     assert_int_equal(scene_wait(pid), 128 + SIGKILL);
 }
 
-static void killed_while_it_moves_a_file_aside_it_has_lost_nothing(void **state)
+static void a_kill_while_a_file_is_moved_aside_loses_nothing(void **state)
 {
     (void)state;
     static const char *const points[] = {"before", "after"};
@@ -188,7 +188,7 @@ static void killed_while_it_moves_a_file_aside_it_has_lost_nothing(void **state)
     }
 }
 
-static void what_belongs_to_an_unreadable_file_goes_with_it(void **state)
+static void the_wal_of_an_unreadable_file_is_moved_aside_too(void **state)
 {
     (void)state;
     one_committed_job();
@@ -248,7 +248,7 @@ static void a_newer_file_is_refused_and_left_alone(void **state)
     assert_int_equal(folder_count(), 2); /* the lock and the file */
 }
 
-static void a_folder_that_cannot_be_is_an_error(void **state)
+static void a_state_folder_that_is_not_a_folder_is_an_error(void **state)
 {
     (void)state;
     struct store *store = NULL;
@@ -276,7 +276,7 @@ static void a_commit_is_one_write_and_one_sync_of_the_log(void **state)
     store_close(store);
 }
 
-static void the_file_is_its_owners_alone(void **state)
+static void only_the_owner_may_read_the_state_file(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -311,7 +311,7 @@ static int number(sqlite3 *db, const char *sql)
     return value;
 }
 
-static void an_older_file_is_brought_up_step_by_step(void **state)
+static void an_older_file_is_migrated_step_by_step(void **state)
 {
     (void)state;
     sqlite3 *db = NULL;
@@ -416,14 +416,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_second_daemon_is_refused_until_the_first_is_dead),
         CASE(an_unreadable_file_is_moved_aside_and_named),
-        CASE(killed_while_it_moves_a_file_aside_it_has_lost_nothing),
-        CASE(what_belongs_to_an_unreadable_file_goes_with_it),
+        CASE(a_kill_while_a_file_is_moved_aside_loses_nothing),
+        CASE(the_wal_of_an_unreadable_file_is_moved_aside_too),
         CASE(damage_that_is_met_later_is_looked_for_at_the_next_start),
         CASE(a_newer_file_is_refused_and_left_alone),
-        CASE(a_folder_that_cannot_be_is_an_error),
+        CASE(a_state_folder_that_is_not_a_folder_is_an_error),
         CASE(a_commit_is_one_write_and_one_sync_of_the_log),
-        CASE(the_file_is_its_owners_alone),
-        CASE(an_older_file_is_brought_up_step_by_step),
+        CASE(only_the_owner_may_read_the_state_file),
+        CASE(an_older_file_is_migrated_step_by_step),
         CASE(a_file_of_the_first_firnd_is_read),
         CASE(partners_are_stored_as_id_plus_one_as_in_older_files),
     };

@@ -163,7 +163,7 @@ static long stride(void)
     return getenv("FIRN_QUICK") != NULL ? 11 : 5;
 }
 
-static void every_write_may_fail_once_and_nothing_is_lost(void **state)
+static void one_failed_write_anywhere_loses_nothing(void **state)
 {
     (void)state;
     char *expected = faultless();
@@ -181,7 +181,7 @@ static void every_write_may_fail_once_and_nothing_is_lost(void **state)
     mem_free(expected);
 }
 
-static void from_any_write_on_the_disk_may_be_full_and_nothing_is_lost(void **s)
+static void a_disk_that_fills_at_any_write_loses_nothing(void **s)
 {
     (void)s;
     char *expected = faultless();
@@ -201,7 +201,7 @@ static void from_any_write_on_the_disk_may_be_full_and_nothing_is_lost(void **s)
 
 /* --- while it is stalled -------------------------------------------------- */
 
-static void a_start_gets_no_number_that_is_not_on_disk(void **state)
+static void the_number_of_an_attempt_is_on_disk_before_it_is_used(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -238,7 +238,7 @@ a_process_that_ends_while_stalled_has_lost_only_what_was_pending(void **state)
     liveset_close(&d);
 }
 
-static void tries_of_a_disk_that_stays_full_become_rare(void **state)
+static void retries_on_a_full_disk_become_rare(void **state)
 {
     (void)state;
     struct liveset d = liveset_open();
@@ -272,7 +272,7 @@ static bool has_reserve(const struct store *store)
     return is_there;
 }
 
-static void the_reserve_is_given_up_by_a_failed_write_and_made_again(void **s)
+static void a_failed_write_deletes_the_reserve_which_is_made_again(void **s)
 {
     (void)s;
     struct liveset d = liveset_open();
@@ -294,7 +294,7 @@ static void the_reserve_is_given_up_by_a_failed_write_and_made_again(void **s)
     liveset_close(&d);
 }
 
-static void a_reserve_of_a_run_before_is_taken_over(void **state)
+static void the_reserve_of_an_earlier_run_is_used(void **state)
 {
     (void)state;
     struct stat first, second;
@@ -340,13 +340,13 @@ int main(void)
 {
     disk_install();
     const struct CMUnitTest tests[] = {
-        CASE(every_write_may_fail_once_and_nothing_is_lost),
-        CASE(from_any_write_on_the_disk_may_be_full_and_nothing_is_lost),
-        CASE(a_start_gets_no_number_that_is_not_on_disk),
+        CASE(one_failed_write_anywhere_loses_nothing),
+        CASE(a_disk_that_fills_at_any_write_loses_nothing),
+        CASE(the_number_of_an_attempt_is_on_disk_before_it_is_used),
         CASE(a_process_that_ends_while_stalled_has_lost_only_what_was_pending),
-        CASE(tries_of_a_disk_that_stays_full_become_rare),
-        CASE(the_reserve_is_given_up_by_a_failed_write_and_made_again),
-        CASE(a_reserve_of_a_run_before_is_taken_over),
+        CASE(retries_on_a_full_disk_become_rare),
+        CASE(a_failed_write_deletes_the_reserve_which_is_made_again),
+        CASE(the_reserve_of_an_earlier_run_is_used),
         CASE(without_room_for_shared_memory_the_state_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

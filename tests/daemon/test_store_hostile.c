@@ -268,7 +268,7 @@ static void each_column(column_fn *fn)
 
 /* --- schemas -------------------------------------------------------------- */
 
-static void a_schema_that_is_not_ours_is_moved_aside_or_mended(void **state)
+static void a_foreign_schema_is_moved_aside_or_repaired(void **state)
 {
     (void)state;
     static const char *const moved[] = {
@@ -341,7 +341,7 @@ static void retype(const char *table, const char *column, const char *type)
     buf_release(&sql);
 }
 
-static void a_column_of_another_type_is_no_harm(void **state)
+static void a_column_of_another_type_does_not_stop_firnd(void **state)
 {
     (void)state;
     each_column(retype);
@@ -406,14 +406,14 @@ static void extreme(const char *table, const char *column, const char *type)
         }
 }
 
-static void an_extreme_value_in_any_column_is_no_harm(void **state)
+static void an_extreme_value_in_any_column_does_not_stop_firnd(void **state)
 {
     (void)state;
     each_column(extreme);
 }
 
 /* Those that were harmful once. */
-static void values_that_ended_firnd_do_no_more(void **state)
+static void values_that_once_crashed_firnd_are_refused(void **state)
 {
     (void)state;
     static const char *const cases[] = {
@@ -463,7 +463,7 @@ static void put_at(long at, const void *bytes, size_t n)
     close(fd);
 }
 
-static void flipped_bytes_are_no_harm(void **state)
+static void flipped_bytes_do_not_stop_firnd(void **state)
 {
     (void)state;
     struct rng rng;
@@ -481,7 +481,7 @@ static void flipped_bytes_are_no_harm(void **state)
     }
 }
 
-static void cut_zeroed_and_exchanged_pages_are_no_harm(void **state)
+static void damaged_pages_do_not_stop_firnd(void **state)
 {
     (void)state;
     enum { PAGE = 4096 };
@@ -503,7 +503,7 @@ static void cut_zeroed_and_exchanged_pages_are_no_harm(void **state)
     }
 }
 
-static void what_is_no_file_is_moved_aside(void **state)
+static void a_path_that_is_not_a_file_is_moved_aside(void **state)
 {
     (void)state;
     static const char *const names[] = {"firn.db", "firn.db-wal",
@@ -533,14 +533,14 @@ int main(void)
 {
     disk_install();
     const struct CMUnitTest tests[] = {
-        CASE(a_schema_that_is_not_ours_is_moved_aside_or_mended),
-        CASE(a_column_of_another_type_is_no_harm),
+        CASE(a_foreign_schema_is_moved_aside_or_repaired),
+        CASE(a_column_of_another_type_does_not_stop_firnd),
         CASE(a_newer_version_alone_is_refused),
-        CASE(an_extreme_value_in_any_column_is_no_harm),
-        CASE(values_that_ended_firnd_do_no_more),
-        CASE(flipped_bytes_are_no_harm),
-        CASE(cut_zeroed_and_exchanged_pages_are_no_harm),
-        CASE(what_is_no_file_is_moved_aside),
+        CASE(an_extreme_value_in_any_column_does_not_stop_firnd),
+        CASE(values_that_once_crashed_firnd_are_refused),
+        CASE(flipped_bytes_do_not_stop_firnd),
+        CASE(damaged_pages_do_not_stop_firnd),
+        CASE(a_path_that_is_not_a_file_is_moved_aside),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     print_message("%ld files opened, %ld moved aside\n", nworked, nmoved);

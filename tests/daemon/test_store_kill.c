@@ -92,7 +92,7 @@ static void check_whole(struct store *store, size_t n)
     }
 }
 
-static void killed_at_any_point_what_was_acknowledged_is_there(void **state)
+static void a_kill_at_any_point_keeps_acknowledged_changes(void **state)
 {
     (void)state;
     static const char *const points[] = {"store.commit.before",
@@ -124,7 +124,7 @@ static void killed_at_any_point_what_was_acknowledged_is_there(void **state)
     assert_true(there > 2 * TURNS);
 }
 
-static void killed_at_random_instants_nothing_is_half(void **state)
+static void a_kill_at_a_random_instant_leaves_whole_transactions(void **state)
 {
     (void)state;
     size_t there = 0;
@@ -157,8 +157,8 @@ static void killed_at_random_instants_nothing_is_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(killed_at_any_point_what_was_acknowledged_is_there),
-        CASE(killed_at_random_instants_nothing_is_half),
+        CASE(a_kill_at_any_point_keeps_acknowledged_changes),
+        CASE(a_kill_at_a_random_instant_leaves_whole_transactions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

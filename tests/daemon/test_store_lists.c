@@ -43,7 +43,7 @@ static void trim(struct store *store, double before_s)
                              FIRN_OK);
 }
 
-static void events_are_numbered_for_ever(void **state)
+static void numbers_of_events_are_never_used_twice(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -121,7 +121,7 @@ static bool see_epoch(void *arg, const struct store_epoch *epoch)
     return true;
 }
 
-static void an_epoch_is_written_twice_and_kept_once(void **state)
+static void an_attempt_that_is_written_twice_is_kept_once(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -173,7 +173,7 @@ static void reports_come_back_in_their_order(void **state)
     store_close(store);
 }
 
-static void small_things_are_kept_by_name(void **state)
+static void settings_are_kept_by_name(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -253,7 +253,7 @@ static void named(struct store *store, firn_job_id id, const char *name,
     live_job_free(job);
 }
 
-static void a_request_is_its_users_own(void **state)
+static void a_request_id_belongs_to_its_user(void **state)
 {
     (void)state;
     struct store *store = store_scene();
@@ -314,13 +314,13 @@ static void names_are_found_by_their_beginning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(events_are_numbered_for_ever),
+        CASE(numbers_of_events_are_never_used_twice),
         CASE(a_file_that_is_trimmed_stops_growing),
-        CASE(an_epoch_is_written_twice_and_kept_once),
+        CASE(an_attempt_that_is_written_twice_is_kept_once),
         CASE(reports_come_back_in_their_order),
-        CASE(small_things_are_kept_by_name),
+        CASE(settings_are_kept_by_name),
         CASE(a_row_that_cannot_be_understood_is_left_out_and_counted),
-        CASE(a_request_is_its_users_own),
+        CASE(a_request_id_belongs_to_its_user),
         CASE(names_are_found_by_their_beginning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

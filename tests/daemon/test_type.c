@@ -84,8 +84,9 @@ static void expect_back(struct loopscene *s, bool keeps)
         assert_string_equal(text_of(s, "a", "text", words),
                             "waits for 1 GPU of v100; 0 free");
         assert_string_equal(text_of(s, "a", "reason", words), "type");
-        assert_non_null(strstr(text_of(s, "a", "next", words),
-                               "1 other GPUs are free: on them its results"));
+        assert_non_null(
+            strstr(text_of(s, "a", "next", words),
+                   "1 GPUs of other types are free: on them its results"));
     }
     loopscene_done(s, "b");
     assert_non_null(strstr(loopscene_text(s),
@@ -217,7 +218,7 @@ static void why_says_what_is_free_of_each_type(void **unused)
         "waits for 2 GPUs of one type; 1 of v100 and 1 of t4 are free");
     assert_string_equal(text_of(&s, "a", "reason", words), "fragmented");
     assert_string_equal(text_of(&s, "a", "next", words),
-                        "with 1 GPU it may start now: firn plan tells");
+                        "could start now on 1 GPU: firn plan with gpus: 1");
     loopscene_done(&s, "x");
     assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RUNNING);
     loopscene_submit(&s, "large", "gpus: 3\nelastic: {consistency: D1}");

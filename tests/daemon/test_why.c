@@ -94,7 +94,7 @@ static void gpus_of_others_are_counted_apart(void **unused)
     loopscene_submit(&s, "a", "gpus: 3");
     loopscene_turn(&s);
     expect(&s, "a", "capacity",
-           "waits for 3 GPUs; 2 free, 2 used by others than firn");
+           "waits for 3 GPUs; 2 free, 2 used by processes outside of firn");
     loopscene_taken(&s, 0, 0);
     assert_int_equal(loopscene_job(&s, "a")->state, LIVE_RUNNING);
     loopscene_close(&s);
@@ -180,7 +180,7 @@ static void a_dry_run_tells_start_and_end_and_changes_nothing(void **unused)
     double later_s =
         planned(&s, "gpus: 2\nduration: 50", "start_s", change, 128);
     assert_true(later_s > 95 && later_s <= 100);
-    assert_string_equal(change, "with gpus: 1 it would start now");
+    assert_string_equal(change, "could start now with gpus: 1");
     assert_int_equal(s.loop->desk.books.n, ids);
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), before);
@@ -196,7 +196,7 @@ static void the_smallest_change_is_told(void **unused)
     loopscene_submit(&s, "a", "gpus: 2\nduration: 100");
     loopscene_turn(&s);
     planned(&s, "gpus: 8\nduration: 50", "start_s", change, 128);
-    assert_string_equal(change, "with gpus: 6 it would start now");
+    assert_string_equal(change, "could start now with gpus: 6");
     loopscene_submit(&s, "b", "gpus: 7\nduration: 10"); /* goes before it */
     loopscene_turn(&s);
     planned(&s, "gpus: 8\nduration: 50", "start_s", change, 128);

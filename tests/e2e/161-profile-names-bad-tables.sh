@@ -44,7 +44,7 @@ err_has "no/such/file"
 # An application that only the test table has.
 sed 's/resnet18-c/other/' "$tmp/good.csv" >"$tmp/renamed.csv"
 run 1 profile eval --fit "$tmp/good.csv" --test "$tmp/renamed.csv"
-err_has "'other' is in $tmp/renamed.csv only"
+err_has "'other' is only in $tmp/renamed.csv"
 
 # Frozen layers without a layer table, and with one.
 awk 'BEGIN {

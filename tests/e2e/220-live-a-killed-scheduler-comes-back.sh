@@ -8,7 +8,7 @@ up --gpus 1x3:v100@16 --policy fifo
 # after FILE: a job's last words, for it to end when it is told to.
 after()
 {
-    echo "until [ -e $tmp/$1 ]; do sleep 0.05; done"
+    echo "until [ -e $tmp/$1 ]; do sleep 0.2; done"
 }
 small="--samples 256 --judge 0 --pace 40"
 submit runs 1 "" sh -c "$cnn --epochs $epochs $small && $(after checked)"

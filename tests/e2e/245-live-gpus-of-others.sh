@@ -49,8 +49,8 @@ run 0 show one
 out_has 'n0[1]'
 await "it does not say who it is" [ -s "$tmp/one" ]
 run 0 submit --name both --gpus 2 -- sleep 3600
-await_told 'waits for 2 GPUs; 0 free, 1 used by others than firn' why both
-out_has 'it starts when others leave enough GPUs'
+await_told 'waits for 2 GPUs; 0 free, 1 used by processes outside of firn' why both
+out_has 'starts when processes outside of firn leave enough GPUs'
 
 # A process of the job itself is not foreign.
 gpus "$other" "$(cat "$tmp/one")"

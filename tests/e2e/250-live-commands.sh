@@ -62,7 +62,7 @@ is_seen()
 }
 await "no round sees it" is_seen
 out_has 'reason: capacity'
-out_has 'need: gpus 1'
+out_has 'needs: 1 GPU'
 for all in '' --all; do # a list has the same reason
     # shellcheck disable=SC2086 # empty: no argument
     run 0 ls $all

@@ -50,7 +50,7 @@ held_once large "n1[0-1]" ||
     fail "large: $(api GET /jobs/large)"
 [ "$(reported small nprocs)" = 4 ] || fail "small: $(reported small nprocs)"
 wait_field huge reason never
-api GET /jobs/huge | grep -q 'none was found that its memory fits' ||
+api GET /jobs/huge | grep -q 'its memory fits on none' ||
     fail "huge: $(api GET /jobs/huge)"
 down
 exit 0

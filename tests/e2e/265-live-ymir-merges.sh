@@ -16,7 +16,7 @@ checkpoint: {grace: 10}"
 # Waits for a word. Its second start is as fast as can be.
 cat >"$tmp/gpt" <<END
 #!/bin/sh
-until [ -e "$tmp/go" ]; do sleep 0.05; done
+until [ -e "$tmp/go" ]; do sleep 0.2; done
 [ "\$FIRN_EPOCH" = 1 ] || set -- "\$@" --pace 0
 exec "$gpt" "\$@"
 END

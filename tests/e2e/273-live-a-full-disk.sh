@@ -26,15 +26,14 @@ done
 END
 chmod +x "$tmp/ticks"
 
-# end_jobs: none is there any more, whatever the disk has room for.
+# end_jobs: ends all jobs, and makes room on the disk first.
 end_jobs()
 {
     for job in 1 2 3 4 5 6; do : >"$tmp/end.$job"; done
     rm -f "$tmp/state/fill"*
     tries=0
     while [ -n "$(shepherds)" ] && [ "$tries" -lt "$patience" ]; do
-        tries=$((tries + 1))
-        sleep 0.05
+        nap
     done
 }
 

@@ -13,7 +13,7 @@ mkdir "$tmp/there.\$FIRN_JOB" || echo twice >>"$tmp/twice"
 echo "\$FIRN_EPOCH" >>"$tmp/ran.\$FIRN_JOB"
 \$1
 : >"$tmp/deleted.\$FIRN_JOB"
-until [ -e "$tmp/go" ] || [ ! -d "$tmp" ]; do sleep 0.05; done
+until [ -e "$tmp/go" ] || [ ! -d "$tmp" ]; do sleep 0.2; done
 rmdir "$tmp/there.\$FIRN_JOB"
 END
 chmod +x "$tmp/vandal"

@@ -20,7 +20,7 @@ trap 'hang_up; cleanup' EXIT
 up --gpus 1x4:v100@16 --policy fifo --listen "127.0.0.1:$port" \
     --token-file "$tmp/token"
 for i in 1 2 3 4; do
-    submit "j$i" 1 "" sh -c "ulimit -n >>$tmp/limit; echo r >>$tmp/ran.$i; until [ -e $tmp/go ] || [ ! -d $tmp ]; do sleep 0.05; done"
+    submit "j$i" 1 "" sh -c "ulimit -n >>$tmp/limit; echo r >>$tmp/ran.$i; until [ -e $tmp/go ] || [ ! -d $tmp ]; do sleep 0.2; done"
     wait_state "j$i" running
 done
 grep -qx 64 "$tmp/limit" || fail "jobs have another limit than firnd had"

@@ -74,7 +74,7 @@ tail -n 1 "$tmp/all" | grep -q '^firn: .*was ended' || fail "its end is not last
 cat >"$tmp/count" <<END
 #!/bin/sh
 echo begun
-until [ -e "$tmp/go" ]; do sleep 0.05; done
+until [ -e "$tmp/go" ]; do sleep 0.2; done
 seq 100000
 END
 chmod +x "$tmp/count"

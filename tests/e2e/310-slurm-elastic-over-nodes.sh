@@ -17,7 +17,7 @@ cat >"$tmp/paced" <<END
 #!/bin/sh
 [ -e "$tmp/last" ] || exec "$cnn" $small --every 1 --pace 500
 until [ -e "$tmp/go" ]; do
-    sleep 0.05
+    sleep 0.2
 done
 exec "$cnn" $small
 END

@@ -10,7 +10,7 @@ cat >"$tmp/tell" <<END
 #!/bin/sh
 echo "\$CUDA_VISIBLE_DEVICES" >"$tmp/saw-\$1.\$RANK"
 while [ ! -e "$tmp/go" ]; do
-    sleep 0.05
+    sleep 0.2
 done
 END
 chmod +x "$tmp/tell"

@@ -11,7 +11,7 @@ cat >"$tmp/tell" <<END
 echo "\$CUDA_VISIBLE_DEVICES \$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" \
     "\$CUDA_MPS_PINNED_DEVICE_MEM_LIMIT \$FIRN_MEM_SHARE" >"$tmp/saw.\$1.\$RANK"
 until [ -e "$tmp/go" ]; do
-    sleep 0.05
+    sleep 0.2
 done
 END
 chmod +x "$tmp/tell"

@@ -216,6 +216,20 @@ cxx_program_has_its_own_policy()
         runs_smallest "$tmp/small" && cmp "$tmp/out" "$tmp/cpp.out"
 }
 
+# Types and macros of a program may have names that firn uses inside.
+headers_leave_names_alone()
+{
+    cxx=$(command -v g++ || command -v clang++) ||
+        { echo "no C++ compiler"; return 0; }
+    {
+        echo 'enum class state { on }; struct arena { int n; }; class round {};'
+        echo '#define X 1'
+        echo '#include <firn/firn.h>'
+        echo 'int x = X;'
+    } | $cxx -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ - \
+        $(flags --cflags)
+}
+
 # plugin FILE.c: compiles it to FILE.so as docs/library.md says.
 plugin()
 {
@@ -244,6 +258,21 @@ shared_object_has_a_policy()
     [ "$(grep -c ',largest,' "$tmp/two.csv")" -eq 1 ] &&
         [ "$(grep -c ',fifo,' "$tmp/two.csv")" -eq 1 ] &&
         ! grep -qxF "$(grep ,largest, "$tmp/two.csv")" "$tmp/limited.csv"
+}
+
+# The C++ program of the page, without its main, as a plug-in.
+cxx_shared_object_has_a_policy()
+{
+    cxx=$(command -v g++ || command -v clang++) ||
+        { echo "no C++ compiler"; return 0; }
+    {
+        sed '/^int main/,$d; s/"smallest"/"small-cxx"/' "$tmp/small.cpp"
+        echo 'static const firn_policy_def policy = make_policy();'
+        echo 'FIRN_POLICY_PLUGIN(policy);'
+    } >"$tmp/plugin.cpp"
+    $cxx -std=c++17 -Wall -Wextra -Wpedantic -Werror -fvisibility=hidden \
+        -shared -fPIC -o "$tmp/cxx.so" "$tmp/plugin.cpp" $(flags --cflags) &&
+        in_tmp sim --policy ./cxx.so -o csv | grep ',small-cxx,'
 }
 
 # refused WORDS SED: largest.c so changed is not loaded, and a sentence says why.
@@ -360,7 +389,9 @@ try global_names_of_the_static_libraries_begin_with_firn static_names_begin_with
 try a_function_of_a_program_does_not_replace_one_of_the_library names_of_a_program_do_not_clash
 try a_c_program_simulates_a_policy_of_its_own c_program_has_its_own_policy
 try a_cxx_program_simulates_the_same_policy cxx_program_has_its_own_policy
+try headers_leave_common_names_to_programs headers_leave_names_alone
 try firn_sim_loads_a_policy_from_a_shared_object shared_object_has_a_policy
+try firn_sim_loads_a_policy_written_in_cxx cxx_shared_object_has_a_policy
 try a_shared_object_that_cannot_be_used_is_refused_with_the_reason wrong_shared_objects_are_named
 try a_trainer_compiles_and_runs_with_the_trainers_library trains_with_it
 try its_sources_need_libc_alone trains_with_libc_alone

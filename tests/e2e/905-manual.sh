@@ -54,4 +54,14 @@ report $rc the_manual_has_the_text_of_the_help_pages
     done >"$tmp/why"
 [ ! -s "$tmp/why" ]
 report $? the_manual_lists_the_options_of_firn_sim
+
+# firnd has its page in docs/operate.md.
+FIRND=${FIRND:-${FIRN}d}
+"$FIRND" --help | grep -o -e '^  --[a-z-]*' | tr -d ' ' |
+    grep -v -x -e --help | while read -r option; do
+        grep -q -e "^| \`$option[\` ]" docs/operate.md ||
+            echo "docs/operate.md has no row for the option $option of firnd"
+    done >"$tmp/why"
+"$FIRND" --help | grep -q -e '--state' && [ ! -s "$tmp/why" ]
+report $? the_operators_page_has_a_row_for_every_option_of_firnd
 echo "1..$n"

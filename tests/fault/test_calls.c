@@ -2,9 +2,10 @@
  *
  * One scenario is played again and again, each time with another call that
  * fails (lib/faultplan.h): firnd starts on two declared GPUs, takes four jobs,
- * is killed, starts again, and is told to cancel one. Then firnd is killed once
- * more and started without faults, until all jobs are over. First the scenario
- * is played without a fault, which tells how many calls of each kind there are.
+ * is killed, starts again, and is asked to cancel one. Then firnd is killed
+ * once more and started without faults, until all jobs are over. First the
+ * scenario is played without a fault, which tells how many calls of each kind
+ * there are.
  *
  * The jobs are this very program and keep a ledger (lib/oncejob.h). Checked
  * after each:
@@ -22,7 +23,7 @@
  * (7) in every fourth play there is an elastic trainer of examples/ too: its
  *     checkpoints are whole, and the last is what it is without faults.
  *
- * A failure is told as the value of FIRN_FAULT that plays it again. Cost: about
+ * A failure prints the value of FIRN_FAULT that plays it again. Cost: about
  * 0.4 s for each fault (lib/faultlist.h says which).
  */
 #define _GNU_SOURCE
@@ -243,8 +244,8 @@ static bool final_life(void)
 /* (5): of each attempt "started_s" and "ended_s". */
 static bool has_ends(const char *reply)
 {
-    const char *at = strstr(reply, "\"epochs\": [");
-    while (at != NULL && (at = strstr(at, "{\"epoch\": ")) != NULL) {
+    const char *at = strstr(reply, "\"attempts\": [");
+    while (at != NULL && (at = strstr(at, "{\"attempt\": ")) != NULL) {
         size_t n = strcspn(at, "}");
         if (memmem(at, n, "\"started_s\": ", 13) != NULL &&
             memmem(at, n, "\"ended_s\": ", 11) == NULL)
@@ -284,7 +285,7 @@ static bool job_is_good(int i, const struct fault *fault)
                      body);
     if (!has_ends(body))
         return wrong("job %ld has an attempt without an end: %.400s", job->id,
-                     strstr(body, "\"epochs\""));
+                     strstr(body, "\"attempts\""));
     return true;
 }
 
@@ -391,7 +392,7 @@ static void without_a_fault_all_jobs_come_to_their_end(void **state)
     assert_true(s.list.counts[FAULT_SHEPHERD][FAULT_SYNC] > 5);
 }
 
-static void after_any_call_failed_nothing_is_lost_or_doubled(void **state)
+static void no_job_is_lost_or_doubled_after_any_system_call_failed(void **state)
 {
     (void)state;
     if (!is_possible())
@@ -436,7 +437,7 @@ static bool start_fails(enum fault_call call, int error, long nth, long id)
 
 /* SQLite opens for reading what cannot be opened for writing: such a file is
  * not to be taken for a damaged one, and moved aside with all jobs. */
-static void a_state_that_cannot_be_opened_now_is_not_given_up(void **state)
+static void a_state_that_cannot_be_opened_now_is_kept(void **state)
 {
     (void)state;
     static const enum fault_call calls[] = {FAULT_OPEN, FAULT_READ, FAULT_STAT};
@@ -464,8 +465,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(without_a_fault_all_jobs_come_to_their_end),
-        cmocka_unit_test(after_any_call_failed_nothing_is_lost_or_doubled),
-        cmocka_unit_test(a_state_that_cannot_be_opened_now_is_not_given_up),
+        cmocka_unit_test(
+            no_job_is_lost_or_doubled_after_any_system_call_failed),
+        cmocka_unit_test(a_state_that_cannot_be_opened_now_is_kept),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return oncejob_work(argv[2], strtod(argv[3], NULL));

@@ -11,7 +11,7 @@
  *     and the optimiser of a run without faults (`firn train diff`);
  * (4) no draft of a checkpoint is left then.
  *
- * A failure is told as the value of FIRN_FAULT that plays it again. Cost: 0.3 s
+ * A failure prints the value of FIRN_FAULT that plays it again. Cost: 0.3 s
  * for each fault; a sample by FIRN_SEED, FIRN_FAULTS of them; all in a soak.
  */
 #define _GNU_SOURCE
@@ -130,7 +130,7 @@ static bool is_played(void *arg, const struct fault *fault)
     return firndbed_remove(&s.bed) == 0 && is_good;
 }
 
-static void after_any_call_failed_a_checkpoint_is_whole(void **state)
+static void a_checkpoint_is_whole_after_any_system_call_failed(void **state)
 {
     (void)state;
     const struct fault none = {.nth = 0};
@@ -161,8 +161,8 @@ static int remove_bed(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test_teardown(after_any_call_failed_a_checkpoint_is_whole,
-                                  remove_bed),
+        cmocka_unit_test_teardown(
+            a_checkpoint_is_whole_after_any_system_call_failed, remove_bed),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -113,7 +113,7 @@ static bool read_seen(const char *reply, struct history_seen *out)
         !firndbed_field(reply, "held", held) ||
         !firndbed_field(reply, "ending", ending) ||
         !firndbed_field(reply, "priority", priority) ||
-        !firndbed_field(reply, "epoch", attempt))
+        !firndbed_field(reply, "attempt", attempt))
         return false;
     *out = (struct history_seen){.id = strtol(id, NULL, 10),
                                  .attempt = strtol(attempt, NULL, 10),
@@ -458,7 +458,8 @@ static int remove_bed(void **state)
     return firndbed_remove(&s.bed);
 }
 
-static void what_clients_were_told_under_faults_has_an_order(void **state)
+static void
+some_order_of_requests_explains_all_answers_under_faults(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED"), *number = getenv("FIRN_ROUNDS");
@@ -488,7 +489,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_teardown(
-            what_clients_were_told_under_faults_has_an_order, remove_bed),
+            some_order_of_requests_explains_all_answers_under_faults,
+            remove_bed),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return oncejob_work(argv[2], strtod(argv[3], NULL));

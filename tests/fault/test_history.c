@@ -93,7 +93,7 @@ static bool judge(const char *text, struct history_rule rule)
     return is_good;
 }
 
-static void histories_that_a_scheduler_can_have_are_accepted(void **state)
+static void possible_histories_are_accepted(void **state)
 {
     (void)state;
     static const char *const good[] = {
@@ -180,7 +180,7 @@ static void every_planted_fault_is_rejected(void **state)
 }
 
 /* Many without an answer: the search remembers what it has seen. */
-static void forty_requests_at_once_are_searched(void **state)
+static void forty_concurrent_requests_are_searched_in_time(void **state)
 {
     (void)state;
     struct history_op ops[MOST] = {
@@ -206,9 +206,9 @@ static void forty_requests_at_once_are_searched(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test(histories_that_a_scheduler_can_have_are_accepted),
+        cmocka_unit_test(possible_histories_are_accepted),
         cmocka_unit_test(every_planted_fault_is_rejected),
-        cmocka_unit_test(forty_requests_at_once_are_searched),
+        cmocka_unit_test(forty_concurrent_requests_are_searched_in_time),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static int remove_folder(void **state)
     return 0;
 }
 
-static void every_answer_is_one_that_the_model_allows(void **state)
+static void the_model_allows_every_answer(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED"), *asked = getenv("FIRN_REQUESTS");
@@ -250,6 +250,6 @@ static void every_answer_is_one_that_the_model_allows(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {cmocka_unit_test_setup_teardown(
-        every_answer_is_one_that_the_model_allows, make_folder, remove_folder)};
+        the_model_allows_every_answer, make_folder, remove_folder)};
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* test_kill.c - firnd killed at any instant: nothing lost, nothing twice.
+/* test_kill.c - firnd killed at any instant: no job is lost or runs twice.
  *
  * The driver starts firnd on four declared GPUs, submits jobs of a few dozen
  * milliseconds with request ids, and kills it with SIGKILL: at a random
@@ -510,7 +510,7 @@ static void check_points_of(const char *folder, bool *is_there)
     closedir(dir);
 }
 
-static void every_failpoint_has_its_kill(void **state)
+static void every_failpoint_in_the_sources_is_killed_at(void **state)
 {
     (void)state;
     bool is_there[ALL_POINTS] = {false};
@@ -565,7 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(
             two_workers_of_a_job_at_once_are_noticed, make_folder,
             remove_folder),
-        cmocka_unit_test(every_failpoint_has_its_kill),
+        cmocka_unit_test(every_failpoint_in_the_sources_is_killed_at),
         cmocka_unit_test_setup_teardown(
             no_job_is_lost_or_doubled_when_firnd_is_killed_at_any_instant,
             make_folder, remove_folder),

@@ -3,8 +3,9 @@
  * firnd has four declared GPUs and some ten short jobs at a time, of which
  * every second may be started again when it is lost. A random shepherd of a
  * first, second or third attempt is killed with SIGKILL every few milliseconds,
- * now and then firnd too. Its workers die with a shepherd, and the kernel drops
- * the locks that they hold; what must hold is told by those (lib/oncejob.h).
+ * now and then firnd too. The workers of a shepherd die with it, and the
+ * kernel drops their locks, by which the invariants are checked
+ * (lib/oncejob.h).
  *
  * Checked: each acknowledged job comes to an end that firnd knows; a job that
  * may be started again succeeds, and its attempts follow each other; one that
@@ -173,7 +174,7 @@ static void leave_leaks_out(void)
     setenv("ASAN_OPTIONS", text, 1);
 }
 
-static void killed_shepherds_lose_and_double_nothing(void **state)
+static void no_job_is_lost_or_doubled_when_supervisors_are_killed(void **state)
 {
     (void)state;
     leave_leaks_out();
@@ -230,8 +231,8 @@ static int remove_bed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test_teardown(killed_shepherds_lose_and_double_nothing,
-                                  remove_bed),
+        cmocka_unit_test_teardown(
+            no_job_is_lost_or_doubled_when_supervisors_are_killed, remove_bed),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return oncejob_work(argv[2], strtod(argv[3], NULL));

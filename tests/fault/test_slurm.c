@@ -11,8 +11,8 @@
  * key.
  *
  * The jobs are this very program (lib/tickjob.h): each worker locks its rank of
- * its job, and its GPU by node and index as Slurm told it. So doubling and
- * double booking are told by the processes themselves; firn is not asked.
+ * its job, and its GPU by node and index as Slurm gives them. So the
+ * processes themselves show doubling and double booking, not firn.
  *
  * Checked at the end: each acknowledged job succeeded; the ledger keeps the
  * rules of lib/tickledger.h; Slurm's queue is empty, and no process of a job is
@@ -447,7 +447,8 @@ static int remove_folder(void **state)
     return oncejob_remove(s.folder);
 }
 
-static void killed_at_random_nothing_is_lost_or_doubled(void **state)
+static void
+no_job_is_lost_or_doubled_when_slurm_and_firnd_are_killed(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED");
@@ -490,8 +491,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(
-            killed_at_random_nothing_is_lost_or_doubled, make_folder,
-            remove_folder),
+            no_job_is_lost_or_doubled_when_slurm_and_firnd_are_killed,
+            make_folder, remove_folder),
     };
     if (argc == 4 && strcmp(argv[1], "work") == 0)
         return tickjob_work(argv[2], (int)strtol(argv[3], NULL, 10));

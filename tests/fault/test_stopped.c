@@ -1,4 +1,4 @@
-/* test_stopped.c - daemon, shepherds and jobs that stand still for a while.
+/* test_stopped.c - daemon, shepherds and jobs that are stopped for a while.
  *
  * A process may be stopped at any instant and for any time: by SIGSTOP, by a
  * debugger, by a machine that swaps. It is not dead, and what it holds is held.
@@ -245,7 +245,7 @@ static void begin(void)
         fail_msg("firnd does not answer");
 }
 
-static void stopped_processes_lose_and_double_nothing(void **state)
+static void no_job_is_lost_or_doubled_when_processes_are_stopped(void **state)
 {
     (void)state;
     const char *said = getenv("FIRN_SEED");
@@ -303,7 +303,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test_setup_teardown(
-            stopped_processes_lose_and_double_nothing, make_bed, remove_bed),
+            no_job_is_lost_or_doubled_when_processes_are_stopped, make_bed,
+            remove_bed),
         cmocka_unit_test_setup_teardown(a_cancel_ends_a_job_that_is_stopped,
                                         make_bed, remove_bed),
         cmocka_unit_test_setup_teardown(

@@ -64,7 +64,7 @@ static void hold(const char *name)
     assert_int_equal(flock(fd, LOCK_EX), 0);
 }
 
-static void a_worker_notices_company(void **state)
+static void a_worker_notices_a_second_worker_of_its_job(void **state)
 {
     (void)state;
     struct tickjob_line l;
@@ -117,7 +117,7 @@ static bool is_good(const char *text, const struct tickledger_death *death)
 #define ENDS  "1 1 0 2 0 end n1 5\n1 1 1 2 1 end n1 5\n"
 #define AGAIN "1 2 0 1 0 begin n2 7\n1 2 0 1 0 end n2 7\n"
 
-static void a_ledger_tells_what_was_lost_or_doubled(void **state)
+static void the_ledger_shows_lost_and_doubled_ticks(void **state)
 {
     (void)state;
     const struct tickledger_death death = {"n1", 5.5, 6}, late = {"n1", 7, 8};
@@ -166,9 +166,10 @@ static void an_end_without_a_written_record_does_not_count(void **state)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        cmocka_unit_test_setup_teardown(a_worker_notices_company, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(a_ledger_tells_what_was_lost_or_doubled,
+        cmocka_unit_test_setup_teardown(
+            a_worker_notices_a_second_worker_of_its_job, make_folder,
+            remove_folder),
+        cmocka_unit_test_setup_teardown(the_ledger_shows_lost_and_doubled_ticks,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(
             an_end_without_a_written_record_does_not_count, make_folder,

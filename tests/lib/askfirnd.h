@@ -1,8 +1,8 @@
-/* askfirnd.h - a question to firnd by its socket, which may die meanwhile.
+/* askfirnd.h - one HTTP request to firnd, which may die meanwhile.
  *
- * Each is a connection of its own. The status of the answer comes back, 0 when
- * there was no whole answer before `until_s` (base/clock.h); all that was said
- * is in `reply`, cut at its end.
+ * Each request has its own connection. The functions return the status of the
+ * answer, or 0 if no whole answer came before `until_s` (base/clock.h); the
+ * bytes received are in `reply`, cut at its end.
  */
 #ifndef TESTS_LIB_ASKFIRND_H
 #define TESTS_LIB_ASKFIRND_H
@@ -11,16 +11,16 @@ enum { ASKFIRND_TEXT = 8192 };
 
 int askfirnd_get(const char *socket, const char *target, double until_s,
                  char reply[ASKFIRND_TEXT]);
-/* A job file, with the name that makes sending it twice harmless. */
+/* Submits a job file; the key makes sending it twice harmless. */
 int askfirnd_submit(const char *socket, const char *key, const char *job,
                     double until_s, char reply[ASKFIRND_TEXT]);
-/* POST or PATCH of another target, with a body that may be empty. */
+/* Sends POST or PATCH to another target, with a body that may be empty. */
 int askfirnd_send(const char *socket, const char *method, const char *target,
                   const char *body, double until_s, char reply[ASKFIRND_TEXT]);
 
-/* How the last question of this process ended. */
+/* How the last request of this process ended. */
 enum askfirnd_end {
-    ASKFIRND_UNSENT, /* no connection: firnd has not heard it */
+    ASKFIRND_UNSENT, /* no connection: firnd has not got it */
     ASKFIRND_CUT,    /* firnd hung up, or died, without an answer */
     ASKFIRND_LATE,   /* no answer in time; one may still be made */
     ASKFIRND_ANSWERED

@@ -1,12 +1,12 @@
-/* bug.h - things that must not be survived.
+/* bug.h - tests that a broken invariant aborts.
  *
- * A broken invariant aborts with a sentence (FIRN_BUG); a test of that runs it
- * in a child process.
+ * A broken invariant prints a sentence and aborts (FIRN_BUG): the test provokes
+ * it in a child process.
  */
 #ifndef LIB_BUG_H
 #define LIB_BUG_H
 
-/* Fails the test unless `act(arg)` aborts and says `said` on the way. */
+/* Fails the test unless `act(arg)` aborts and prints `said` before. */
 void expect_bug(void (*act)(void *arg), void *arg, const char *said);
 
 #endif

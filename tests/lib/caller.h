@@ -1,7 +1,7 @@
 /* caller.h - an HTTP client for tests of a server in the same process.
  *
- * Plain sockets, so that a test can be slow, rude or wrong. While it waits it
- * calls `pump`, which is to run the server for a turn.
+ * Plain sockets, so that a test can send slowly, wrongly, or half a request.
+ * While the client waits it calls `pump`, which runs one turn of the server.
  */
 #ifndef LIB_CALLER_H
 #define LIB_CALLER_H
@@ -10,7 +10,7 @@
 
 struct caller {
     int fd;
-    char *in; /* heard and not yet given out; ends with a NUL */
+    char *in; /* received and not yet taken; ends with a NUL */
     size_t n, cap;
     bool is_closed; /* by the other side */
     void (*pump)(void *arg);
@@ -18,7 +18,7 @@ struct caller {
 };
 
 struct reply {
-    int status; /* 0: none came, the other side hung up */
+    int status; /* 0: the server closed without an answer */
     char *head; /* with its status line */
     char *body; /* without chunks; ends with a NUL */
     size_t nbody;
@@ -29,9 +29,9 @@ void caller_open_path(struct caller *caller, const char *path);
 void caller_open_port(struct caller *caller, int port);
 void caller_close(struct caller *caller);
 
-/* All of it is sent, or the other side has closed: false. */
+/* Sends all bytes; false: the server has closed. */
 bool caller_send(struct caller *caller, const char *bytes, size_t n);
-/* Reads once what is there, after one pump. */
+/* Reads the bytes that are there, after one turn of the server. */
 void caller_hear(struct caller *caller);
 /* Waits until that number of bytes has arrived or the connection is closed;
  * after twenty seconds the test fails. */

@@ -8,7 +8,7 @@
 
 struct csv;
 
-/* NULL when it cannot be read. */
+/* Opens a table; NULL if it cannot be read. */
 struct csv *csv_open(const char *path);
 /* Goes to the next row. */
 bool csv_next(struct csv *csv);

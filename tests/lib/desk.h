@@ -1,4 +1,4 @@
-/* desk.h - a plan on a scene's state, opened by hand as a round would.
+/* desk.h - a plan on the state of a scene, opened without a round.
  */
 #ifndef LIB_DESK_H
 #define LIB_DESK_H
@@ -13,11 +13,12 @@ struct desk {
     struct firn_buf text;
 };
 
-/* `text` is a scene's. The policy is the toy that does everything. */
+/* `text` describes a scene (scene.h). The policy is the toy that may do
+ * everything. */
 struct firn_plan *desk_open(struct desk *desk, const char *text);
 void desk_close(struct desk *desk);
 const struct firn_job *desk_job(const struct desk *desk, const char *name);
-/* What a job has in the plan; until the next call. */
+/* The allocation of a job in the plan; valid until the next call. */
 const char *desk_has(struct desk *desk, const char *name);
 
 #endif

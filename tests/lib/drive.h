@@ -1,11 +1,9 @@
-/* drive.h - the simulator's engine under a policy of the test's own.
+/* drive.h - the engine of the simulator under a toy policy.
  *
- * firn_sim_run() finds policies by name, so a toy is driven here: the same
- * engine and the same round, with a loop as short as can be, and what came out
- * written down as text. Each job's work is added up a second time, the naive
- * way; the test fails when it is not the duration (but for rates by profile,
- * which it does not know). At most 256 jobs, and no
- * checkpoints.
+ * The same engine and round as firn_sim_run(), with a loop as short as
+ * possible; the results are written down as text. The work of each job is added
+ * up a second time, naively: the test fails if the sum is not the duration
+ * (except for rates from a profile). At most 256 jobs, no checkpoints.
  */
 #ifndef LIB_DRIVE_H
 #define LIB_DRIVE_H

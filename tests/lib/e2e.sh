@@ -1,8 +1,8 @@
-# e2e.sh - what the shell tests share. Sourced, not run.
+# e2e.sh - functions of the shell tests. Sourced, not run.
 #
-# Sets FIRN and a folder $tmp that is gone afterwards; FIRN_DATA becomes $data,
-# for it would change every run. A test ends at its first failure with a
-# sentence; status 77 says that it cannot run here.
+# Sets FIRN and a temporary folder $tmp; moves FIRN_DATA to $data, as it would
+# change the results of every run. A test ends at its first failure and prints
+# a sentence; it exits with 77 if it cannot run here.
 set -u
 FIRN=${FIRN:-build/firn}
 case $FIRN in
@@ -10,7 +10,7 @@ case $FIRN in
 *) FIRN=$PWD/$FIRN ;;
 esac
 LC_ALL=C
-patience=1800 # tries, with 0.05 s between two
+patience=600 # tries, of which all but the first take 0.25 s: see nap
 # The default is where the unit tests look.
 data=${FIRN_DATA:-$(sed -n 's/.*root = "\(.*\)";/\1/p' tests/lib/data.c)}
 unset FIRN_DATA
@@ -34,19 +34,31 @@ skip()
     exit 77
 }
 
-# await WHAT COMMAND...: until the command succeeds; what is wrong if it does not.
+# nap: the pause between two tries, which are counted in $tries. Short at first;
+# then longer, as each try starts processes and other tests want the cores.
+nap()
+{
+    tries=$((tries + 1))
+    if [ "$tries" -lt 15 ]; then
+        sleep 0.05
+    else
+        sleep 0.25
+    fi
+}
+
+# await WHAT COMMAND...: waits until the command succeeds; fails with WHAT.
 await()
 {
     what=$1 tries=0
     shift
     until "$@"; do
-        tries=$((tries + 1))
         [ "$tries" -lt "$patience" ] || fail "$what"
-        sleep 0.05
+        nap
     done
 }
 
-# run STATUS ARGUMENT...: runs firn; its output is in $tmp/out and $tmp/err.
+# run STATUS ARGUMENT...: runs firn, which must exit with STATUS; its output is in
+# $tmp/out and $tmp/err.
 run()
 {
     want=$1
@@ -56,7 +68,7 @@ run()
     [ "$got" -eq "$want" ] || fail "firn $*: status $got, not $want"
 }
 
-# out_has and err_has TEXT: a fixed string somewhere in it.
+# out_has and err_has TEXT: the output must contain that string.
 out_has()
 {
     grep -qF -e "$1" "$tmp/out" || fail "standard output has no '$1'"

@@ -1,4 +1,4 @@
-/* fakefirnd.h - a daemon for tests of commands: answers as it was told to.
+/* fakefirnd.h - a daemon for tests of commands, with prepared answers.
  *
  * One thread, one connection at a time, one request on each, on a Unix socket
  * or a port of the loopback. Requests are kept for the test to look at.
@@ -46,14 +46,14 @@ struct fake {
 /* `path` NULL: a port. Fails the test when it cannot be had. */
 void fake_start(struct fake *fake, const char *path);
 void fake_stop(struct fake *fake);
-/* What a request of that method and target is answered with; 404 without. A
- * second word on the same replaces the first. */
+/* Prepares the answer to a request with that method and target (default: 404);
+ * a second call for the same request replaces the first. */
 void fake_tell(struct fake *fake, const char *what, int status,
                const char *body);
 /* The same; the connection then stays open and silent. */
 void fake_tell_open(struct fake *fake, const char *what, const char *body);
 void fake_drop(struct fake *fake, int nrequests);
-/* Requests are heard and never answered. */
+/* From now on requests are read and never answered. */
 void fake_silence(struct fake *fake);
 /* A copy of the i-th request; false: there was none. */
 bool fake_request(struct fake *fake, int i, struct fake_request *out);

@@ -1,7 +1,7 @@
-/* fakenvml.h - a management library of NVIDIA's that is made up.
+/* fakenvml.h - a fake of NVIDIA's management library.
  *
- * In two shapes: linked into a test, which says by fakenvml_use() what GPUs
- * there are; and as a libnvidia-ml.so.1 of its own (`make`), which firnd loads
+ * In two forms: linked into a test, which declares the GPUs by fakenvml_use();
+ * and as a libnvidia-ml.so.1 of its own (`make`), which firnd loads
  * by LD_LIBRARY_PATH and which reads a file that $FAKE_NVML names, again for
  * each question:
  *
@@ -23,10 +23,10 @@ struct fakegpu {
 
 struct nvml;
 
-/* From now on these, which stay the caller's; a library that was opened, for
+/* Declares the GPUs, which the caller owns; returns an opened library, for
  * gpus_ask(). */
 struct nvml fakenvml_use(const struct fakegpu *gpus, unsigned n);
-/* How many were opened and not closed. */
+/* The number of libraries opened and not closed. */
 int fakenvml_nopen(void);
 
 #endif

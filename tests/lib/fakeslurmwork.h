@@ -1,4 +1,4 @@
-/* fakeslurmwork.h - the files by which a test and the commands it plays agree.
+/* fakeslurmwork.h - the files that a test shares with the fake commands.
  */
 #ifndef LIB_FAKESLURMWORK_H
 #define LIB_FAKESLURMWORK_H

@@ -1,8 +1,8 @@
 /* faultlist.h - which faults a test plays: one, a sample, or all.
  *
- * A test has one function that plays its scenario with one fault and says
- * whether all that must hold did. Played without a fault it tells how many
- * calls of each kind there are (faultlist_count); then
+ * A test has one function that plays its scenario with one fault and returns
+ * whether all invariants held. A run without a fault counts the calls of each
+ * kind (faultlist_count); then
  *
  *     FIRN_FAULT='daemon open EMFILE 94 10'   that one
  *     FIRN_FAULTS=n                           a sample of n, by FIRN_SEED
@@ -37,8 +37,8 @@ typedef bool faultlist_play_fn(void *arg, const struct fault *fault);
 void faultlist_count(struct faultlist *list, const struct faultplan *plan,
                      const struct fault *fault);
 void faultlist_print(const struct faultlist *list);
-/* How many failed; ends early when there are many. Each process of several has
- * its own copy of what `arg` is. */
+/* The number of failures; ends early when there are many. With several
+ * processes each has its own copy of `arg`. */
 int faultlist_play(const struct faultlist *list, int nsample,
                    faultlist_play_fn *play, void *arg);
 /* One failure in a line, with the value of FIRN_FAULT that plays it again. */

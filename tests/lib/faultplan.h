@@ -65,7 +65,7 @@ struct faultplan {
     char only[40]; /* only calls on paths with this text count; "": all */
     _Atomic long counts[FAULT_ROLES][FAULT_CALLS];
     _Atomic long nstruck; /* how many calls have failed */
-    char struck[200];     /* the first of them, for people */
+    char struck[200];     /* the first of them, as text */
     /* Switches. */
     _Atomic int is_disk_full; /* no file of daemon and shepherd can grow */
     _Atomic long sync_us;     /* how long each sync takes longer */
@@ -76,7 +76,7 @@ struct faultplan {
 struct faultplan *faultplan_make(const char *path);
 void faultplan_free(struct faultplan *plan);
 
-/* From now on. Counts are cleared. */
+/* Sets the fault and clears the counts. */
 void faultplan_strike(struct faultplan *plan, enum fault_role role,
                       enum fault_call call, int error, long nth, long length);
 /* No call fails any more; counts stay. */

@@ -22,7 +22,7 @@ engine=${FIRND_ENGINE:-local}
 [ -x "$firnd" ] || skip "firnd is not built"
 command -v curl >/dev/null || skip "there is no curl"
 chmod 700 "$tmp"
-unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
+unset FIRN_IMAGES # jobs do not get it: all use the same pictures
 socket=$tmp/sock
 daemon='' bed='' bed_memory='' without_slurm=fail
 endless=100000 # epochs of a trainer that is there to be stopped
@@ -177,10 +177,9 @@ wait_field()
 {
     tries=0
     until is "$@"; do
-        tries=$((tries + 1))
         [ "$tries" -lt "$patience" ] ||
             fail "job $1 has $2 '$value', not $3: $(api GET /jobs)"
-        sleep 0.05
+        nap
     done
 }
 
@@ -195,9 +194,8 @@ wait_why()
 {
     tries=0
     until says "/jobs/$1/why" "$2"; do
-        tries=$((tries + 1))
         [ "$tries" -lt "$patience" ] || fail "why: $(api GET "/jobs/$1/why")"
-        sleep 0.05
+        nap
     done
 }
 
@@ -241,9 +239,8 @@ cleanup()
     tries=0
     # A process that has not ended yet still writes there.
     until [ -z "$(shepherds)" ] && rm -rf "$tmp" 2>/dev/null; do
-        tries=$((tries + 1))
         [ "$tries" -lt "$patience" ] || break
-        sleep 0.05
+        nap
     done
     rm -rf "$tmp"
 }
@@ -272,10 +269,9 @@ wait_reported()
 {
     tries=0
     until has_reported "$@"; do
-        tries=$((tries + 1))
         [ "$tries" -lt "$patience" ] ||
             fail "job $1 reports $2 '$value', not $3: $(api GET "/jobs/$1")"
-        sleep 0.05
+        nap
     done
 }
 

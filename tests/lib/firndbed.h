@@ -1,7 +1,7 @@
 /* firndbed.h - firnd in a folder of its own, to be killed and started again.
  *
- * State, socket, log and the ledger of the jobs are in one folder, whose name
- * no other test has: every process that was given it as a word is the bed's.
+ * State, socket, log and the ledger of the jobs are in one folder with a unique
+ * name: every process that has it in an argument belongs to the bed.
  * Jobs are the test program itself (lib/oncejob.h). With a plan every process
  * has tests/fault/faultcalls.so in it.
  */

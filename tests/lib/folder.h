@@ -1,4 +1,4 @@
-/* folder.h - a folder of a case's own, gone afterwards.
+/* folder.h - a temporary folder for each case.
  *
  *     cmocka_unit_test_setup_teardown(a_case, folder_make, folder_remove)
  */
@@ -9,7 +9,7 @@
 /* Its path, below $TMPDIR or /tmp. */
 const char *folder_path(void);
 int folder_make(void **state);
-/* With the files in it. */
+/* Removes the folder with its files. */
 int folder_remove(void **state);
 /* The path of a file in it; the text lives until the eighth call from now. */
 const char *folder_file(const char *name);

@@ -21,8 +21,8 @@ void forks_run(int n, forks_body *body, void *arg, int *status);
 /* The same; fails the test unless every status is 0. */
 void forks_run_well(int n, forks_body *body, void *arg);
 
-/* A TCP port that is kept from others until the next one is asked for; who
- * binds to it with SO_REUSEADDR, as groups do, gets it. */
+/* A TCP port that is reserved until the next call; a bind with SO_REUSEADDR, as
+ * groups do it, succeeds. */
 int forks_free_port(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* httpd.h - a scheduler for tests: answers every POST as it was told to.
+/* httpd.h - a scheduler for tests: gives every POST the prepared answer.
  *
  * One thread, one connection at a time, on a free port of the loopback or on
  * a Unix socket.
@@ -14,7 +14,7 @@ enum httpd_mode {
     HTTPD_ANSWER,  /* status and text */
     HTTPD_SILENT,  /* takes the request and says nothing */
     HTTPD_DRIP,    /* a byte now and then, for ever */
-    HTTPD_HUGE,    /* more text than anybody wants */
+    HTTPD_HUGE,    /* an answer that is far too long */
     HTTPD_CUT,     /* half of the text, then it hangs up */
     HTTPD_NONSENSE /* no HTTP at all */
 };
@@ -28,11 +28,11 @@ struct httpd {
     enum httpd_mode mode; /* under the lock from here */
     int status;
     char text[512];
-    int nrequests; /* heard whole */
+    int nrequests; /* received whole */
     char head[2048], body[8192];
 };
 
-/* Where one listens, or would: a folder with a Unix socket in it. */
+/* A folder with the path of a Unix socket in it. */
 struct httpd_place {
     char dir[64], socket[96], url[128];
 };

@@ -1,4 +1,4 @@
-/* jobmodel.h - what a client may believe of a job, beside the real one.
+/* jobmodel.h - the states that a job may have, from what a client has seen.
  *
  * Each answer of firnd narrows what is known; a request whose answer never came
  * (the daemon was killed) leaves two possibilities, until the job is seen

@@ -1,7 +1,7 @@
 /* livehost.h - a host for a live engine: jobs as a test declares them.
  *
- * It gives out launches and epoch numbers, keeps the numbers in files so that
- * another process can go on after this one, and waits for events.
+ * It gives out launches and attempt numbers, keeps the numbers in files so that
+ * another process can continue after this one, and waits for events.
  */
 #ifndef LIB_LIVEHOST_H
 #define LIB_LIVEHOST_H

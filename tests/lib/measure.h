@@ -1,7 +1,7 @@
 /* measure.h - what a command costs, and lines for `make bench`.
  *
  * A line is name, value, relation, limit and unit, separated by tabs;
- * bench/run.sh lays them out, says met or missed and writes them as JSON.
+ * bench/run.sh formats them, prints met or missed, and writes them as JSON.
  */
 #ifndef LIB_MEASURE_H
 #define LIB_MEASURE_H
@@ -25,8 +25,8 @@ double measure_cpu_of(int pid);
  * their subreaper, until none is left. */
 void measure_end_children(void);
 
-/* A bar: `value` must be at most `limit`; or be it exactly; or is only told.
- */
+/* Prints a line: `value` must be at most `limit`, or equal to it, or is only
+ * reported. */
 void measure_at_most(const char *name, double value, double limit,
                      const char *unit);
 void measure_exactly(const char *name, double value, double limit,

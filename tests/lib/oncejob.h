@@ -13,7 +13,7 @@ enum { ONCEJOB_MAX = 40000 };
 struct oncejob_tally {
     int nbegun, nended, ntwice;
     long epoch;     /* of its last line */
-    int nbackwards; /* lines of an epoch that was over, or had not begun */
+    int nbackwards; /* lines of an attempt that was over or had not begun */
 };
 
 struct oncejob_ledger {
@@ -22,15 +22,16 @@ struct oncejob_ledger {
     struct oncejob_tally jobs[ONCEJOB_MAX]; /* by id */
 };
 
-/* What the process is to do, by FIRN_JOB, FIRN_EPOCH and CUDA_VISIBLE_DEVICES;
- * its exit status. */
+/* The work of a job process, by FIRN_JOB, FIRN_EPOCH and CUDA_VISIBLE_DEVICES;
+ * returns its exit status. */
 int oncejob_work(const char *folder, double work_s);
 /* The tally of a job. Ids of a state that was begun anew are large, and far
  * from those before: they are taken modulo ONCEJOB_MAX. */
 struct oncejob_tally *oncejob_of(struct oncejob_ledger *ledger, long job);
 /* Adds the lines that have come since. */
 void oncejob_read(struct oncejob_ledger *ledger, const char *folder);
-/* Processes, ours aside, that were given the folder as a word; -1: no /proc. */
+/* The number of other processes with the folder in an argument; -1: no /proc.
+ */
 int oncejob_processes(const char *folder);
 /* The folder and all that is in it; 0: gone. */
 int oncejob_remove(const char *folder);

@@ -19,7 +19,7 @@ static bool next(void *state, double until_s, struct firn_event *out,
     return true;
 }
 
-const struct world_def *world_late(void)
+const struct firn_world_def *world_late(void)
 {
     static const struct world_policy policies[] = {
         {.name = "fifo"},
@@ -27,13 +27,13 @@ const struct world_def *world_late(void)
         {0},
     };
     static struct firn_engine_def engine;
-    static struct world_def world;
+    static struct firn_world_def world;
     engine = simengine_def;
     engine.next = next;
-    world = (struct world_def){.name = "late",
-                               .summary = "finishes late, works too much",
-                               .artifact = "the late simulator",
-                               .engine = &engine,
-                               .policies = policies};
+    world = (struct firn_world_def){.name = "late",
+                                    .summary = "finishes late, works too much",
+                                    .artifact = "the late simulator",
+                                    .engine = &engine,
+                                    .policies = policies};
     return &world;
 }

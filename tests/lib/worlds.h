@@ -7,6 +7,6 @@
 /* Named "late". A job says it finished 0.3 s after that was heard, and reports
  * a quarter second more work than it did. It has policies fifo and greedy (the
  * toy of toys.h). */
-const struct world_def *world_late(void);
+const struct firn_world_def *world_late(void);
 
 #endif

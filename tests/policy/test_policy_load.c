@@ -141,6 +141,7 @@ options_of_an_older_program_get_the_defaults_for_the_rest(void **unused)
     assert_non_null(strstr(err.text, "firn_sim_defaults()"));
     options.size = sizeof options + 1;
     assert_int_equal(firn_sim_run(&options, &old, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "built for a newer firn"));
     firn_cluster_release(&cluster);
 }
 

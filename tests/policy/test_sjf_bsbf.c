@@ -1,9 +1,9 @@
-/* test_sjf_bsbf.c - who shares with whom, worked out by hand.
+/* test_sjf_bsbf.c - which jobs share GPUs, worked out by hand.
  *
  * In a scene every job goes at rate 1, alone or not; what the policy believes
  * is the test's forecast: a job beside another takes `xi` times as long, or
  * what its name says: a job called S.. is slowed 3 times and slows 3 times. A
- * job whose memory is told (mem 12: 12 samples a GPU in a pass, 1 GiB each)
+ * job whose memory is known (mem 12: 12 samples a GPU in a pass, 1 GiB each)
  * needs less of it in more passes, each of which costs it 10 %. A t4 has 16
  * GiB, of which 16 / 1.1 = 14.5 may be planned. "~": held as half-shares.
  */

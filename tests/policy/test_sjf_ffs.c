@@ -1,7 +1,7 @@
 /* test_sjf_ffs.c - the first GPUs that hold one job, whatever it costs.
  *
  * "~" behind GPUs: held as half-shares. The simulator slows any two jobs that
- * share 1.5 times unless told otherwise.
+ * share 1.5 times unless a case sets another factor.
  */
 #include <firn/policy.h>
 

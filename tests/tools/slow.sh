@@ -41,7 +41,7 @@ say $? nothing_is_delayed_without_the_variable
 [ "$(wc -c <"$tmp/out")" -eq 20 ] && [ "$(LD_PRELOAD=$tmp/slow.so \
     SLOW_CALLS=0.5,5 sh -c 'echo a | cat; exit 3'; echo $?)" = "a
 3" ]
-say $? slow_programs_do_the_same
+say $? delayed_programs_give_the_same_results
 make -n slow DELAYS=0.5,7 2>/dev/null |
     grep -q 'SLOW_CALLS=0.5,7" .*tests/engine/test_adopt .*tests/e2e/2'
 say $? the_target_runs_tests_of_the_live_parts_with_it

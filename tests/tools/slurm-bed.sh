@@ -92,27 +92,27 @@ none_runs()
     ! grep -qs -e "$at" /proc/[0-9]*/environ /proc/[0-9]*/cmdline
 }
 
-expect "a wrong word is refused" refuses "$bed" up --nodes many
+expect "a wrong argument is refused" refuses "$bed" up --nodes many
 expect "a bed comes up" "$bed" up --dir "$at" --cluster 1x2:a100,1x4:v100
-expect "once more does no harm" "$bed" up --dir "$at" \
+expect "a second up changes nothing" "$bed" up --dir "$at" \
     --cluster 1x2:a100,1x4:v100
-expect "it is not made another" refuses "$bed" up --dir "$at" --nodes 5
+expect "an up with other nodes is refused" refuses "$bed" up --dir "$at" --nodes 5
 SLURM_CONF=$at/etc/slurm.conf
 export SLURM_CONF
 job a -w n1 --gres=gpu:v100s1:1
 job two -w n0 --gres=gpu:a100s0:1,gpu:a100s1:1
-expect "a job has the slot that it named" said a "n1 1"
-expect "or several" said two "n0 0,1"
+expect "a job has the GPU that it named" said a "n1 1"
+expect "a job has the two GPUs that it named" said two "n0 0,1"
 expect "two jobs run on the shards of the same GPUs" both_run
 expect "a node that is not there is not killed" \
     refuses "$bed" kill n7 --dir "$at"
 expect "a node dies with its steps" "$bed" kill n0 --steps --dir "$at"
-expect "and its processes" refuses on_node n0
-expect "others live" on_node n1
+expect "the processes of a dead node are gone" refuses on_node n0
+expect "processes of other nodes live" on_node n1
 expect "the controller dies" "$bed" kill ctld --dir "$at"
-expect "and is started" "$bed" start ctld --dir "$at"
-expect "and the node" "$bed" start n0 --dir "$at"
-expect "who was just started can be killed" "$bed" kill n0 --dir "$at"
+expect "the controller starts again" "$bed" start ctld --dir "$at"
+expect "the node starts again" "$bed" start n0 --dir "$at"
+expect "a node can be killed just after its start" "$bed" kill n0 --dir "$at"
 cp "$(command -v sleep)" "$tmp/slurmd"
 (unset SLURM_CONF && exec "$tmp/slurmd" 900) &
 other=$!
@@ -120,11 +120,11 @@ until [ "$(cat "/proc/$other/comm")" = slurmd ]; do
     sleep 0.01
 done
 echo $other >"$at/run/slurmd.n0.pid" # numbers are given out again
-expect "another's process is not killed for it" \
+expect "a foreign process with its pid is not killed" \
     refuses "$bed" kill n0 --dir "$at"
-expect "and who was just killed be started" "$bed" start n0 --dir "$at"
-expect "the other lives" kill -0 $other
-expect "both are well" run_there n0
+expect "a node can be started just after its kill" "$bed" start n0 --dir "$at"
+expect "the foreign process lives" kill -0 $other
+expect "the node runs a job again" run_there n0
 (unset SLURM_CONF && exec "$bed" down --dir "$at") >/dev/null
 SLURM_CONF=
 expect "no file is left" test ! -e "$at"

@@ -139,7 +139,7 @@ static void columns_that_only_have_defaults_are_not_written(void **state)
     buf_release(&text);
 }
 
-/* Sixteen, not said, and a wrong number; a file without the column is read as
+/* Sixteen, no value, and a wrong number; a file without the column is read as
  * ever. */
 static void threads_are_read_and_may_be_missing(void **state)
 {

@@ -321,7 +321,7 @@ static void every_prefix_and_every_changed_byte_is_harmless(void **state)
                      FIRN_OK);
 }
 
-static void orders_are_read_word_by_word(void **state)
+static void each_order_is_read_on_its_own(void **state)
 {
     (void)state;
     struct firn_orders o = {0};
@@ -349,7 +349,7 @@ static void orders_are_read_word_by_word(void **state)
     assert_string_equal(out, "{}");
 }
 
-static void parts_have_names(void **state)
+static void every_part_of_a_step_has_a_name(void **state)
 {
     (void)state;
     assert_string_equal(firn_step_part_name(FIRN_STEP_DATA), "data");
@@ -371,8 +371,8 @@ int main(void)
         cmocka_unit_test(a_key_twice_is_refused_however_it_is_spelt),
         cmocka_unit_test(depth_members_and_length_have_limits),
         cmocka_unit_test(every_prefix_and_every_changed_byte_is_harmless),
-        cmocka_unit_test(orders_are_read_word_by_word),
-        cmocka_unit_test(parts_have_names),
+        cmocka_unit_test(each_order_is_read_on_its_own),
+        cmocka_unit_test(every_part_of_a_step_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

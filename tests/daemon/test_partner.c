@@ -1,4 +1,4 @@
-/* test_ride.c - two jobs in one training, through the loop.
+/* test_partner.c - two jobs in one training, through the loop.
  */
 #include "base/buf.h"
 #include "lib/folder.h"
@@ -60,7 +60,7 @@ static void one_training_ends_both_when_both_are_done(void **unused)
     loopscene_close(&s);
 }
 
-static void a_mate_that_nobody_trained_goes_on_alone(void **unused)
+static void a_partner_whose_work_is_not_done_goes_on_alone(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -73,7 +73,7 @@ static void a_mate_that_nobody_trained_goes_on_alone(void **unused)
     assert_int_equal(loopscene_job(&s, "a")->state, LIVE_SUCCEEDED);
     assert_int_equal(b->nretries, 0);
     loopscene_pass(&s, 120);
-    /* Whoever has the GPU now has it alone. */
+    /* One job has the GPU now, alone. */
     assert_int_equal(loopscene_epochs(), 1);
     assert_int_not_equal(loopscene_mate(&s, "b"), loopscene_job(&s, "c")->id);
     if (b->state != LIVE_RUNNING)
@@ -86,7 +86,7 @@ static void a_mate_that_nobody_trained_goes_on_alone(void **unused)
     loopscene_close(&s);
 }
 
-/* Whoever is asked to leave leaves, whoever trains comes to its end. */
+/* Jobs that are asked to leave do, and jobs that train come to their end. */
 static void let_all_end(struct loopscene *s, const char *policy)
 {
     static const char *const names[] = {"a", "b", "c"};
@@ -306,7 +306,7 @@ static void a_failed_training_of_two_is_charged_to_neither(void **unused)
     }
 }
 
-static void a_ride_outlives_the_scheduler(void **unused)
+static void a_training_of_two_outlives_firnd(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -330,7 +330,7 @@ static void a_ride_outlives_the_scheduler(void **unused)
     loopscene_close(&s);
 }
 
-static void a_ride_whose_processes_died_meanwhile_ends(void **unused)
+static void a_training_of_two_whose_processes_died_meanwhile_ends(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -348,7 +348,7 @@ static void a_ride_whose_processes_died_meanwhile_ends(void **unused)
     loopscene_close(&s);
 }
 
-static void a_cancel_of_a_rider_is_not_forgotten(void **unused)
+static void a_cancel_of_a_partner_survives_a_restart(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -366,7 +366,7 @@ static void a_cancel_of_a_rider_is_not_forgotten(void **unused)
     loopscene_close(&s);
 }
 
-static void a_changed_job_stays_with_its_mate(void **unused)
+static void a_changed_job_stays_with_its_partner(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -382,6 +382,31 @@ static void a_changed_job_stays_with_its_mate(void **unused)
     say(&s, "b", 1, 4);
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -; b succeeded -");
+    loopscene_close(&s);
+}
+
+/* The engine has not heard of a job that its partner is to train: no end of it
+ * will be reported. */
+static void
+a_partner_that_loses_its_gpus_before_the_start_waits_again(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    loopscene_play.is_stuck = true;
+    loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
+    struct live_job *b = loopscene_submit(&s, "b", LOOPSCENE_TASK("two"));
+    loopscene_turn(&s);
+    assert_int_equal(b->state, LIVE_STARTING);
+    assert_non_null(strstr(b->why, "trained by job 1"));
+    loop_happens_why(s.loop, b, LIFE_SENT_AWAY, "test");
+    assert_int_equal(b->state, LIVE_PENDING);
+    assert_non_null(desk_job(&s.loop->desk, desk_track(&s.loop->desk, b->id)));
+    loopscene_play.is_stuck = false;
+    loopscene_pass(&s, 1);
+    loopscene_done(&s, "a");
+    loopscene_pass(&s, 120);
+    assert_int_equal(b->epoch, 1);
     loopscene_close(&s);
 }
 
@@ -509,7 +534,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(one_training_ends_both_when_both_are_done),
-        CASE(a_mate_that_nobody_trained_goes_on_alone),
+        CASE(a_partner_whose_work_is_not_done_goes_on_alone),
         CASE(any_policy_goes_on_from_a_merge),
         CASE(without_consent_or_with_one_dataset_nothing_is_merged),
         CASE(a_merge_that_does_not_pay_is_undone),
@@ -517,10 +542,11 @@ int main(void)
         CASE(when_one_is_cancelled_the_other_goes_on_alone),
         CASE(when_one_is_held_the_other_goes_on_alone),
         CASE(a_failed_training_of_two_is_charged_to_neither),
-        CASE(a_ride_outlives_the_scheduler),
-        CASE(a_ride_whose_processes_died_meanwhile_ends),
-        CASE(a_cancel_of_a_rider_is_not_forgotten),
-        CASE(a_changed_job_stays_with_its_mate),
+        CASE(a_training_of_two_outlives_firnd),
+        CASE(a_training_of_two_whose_processes_died_meanwhile_ends),
+        CASE(a_cancel_of_a_partner_survives_a_restart),
+        CASE(a_changed_job_stays_with_its_partner),
+        CASE(a_partner_that_loses_its_gpus_before_the_start_waits_again),
         CASE(another_policy_takes_the_pair_over),
         CASE(a_drained_node_takes_both_away),
         CASE(a_job_begins_with_the_weights_of_one_that_ended),

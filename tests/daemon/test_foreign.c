@@ -1,4 +1,4 @@
-/* test_outside.c - a cluster that is not ours alone: GPUs that others use,
+/* test_foreign.c - a cluster that is not ours alone: GPUs that others use,
  * nodes that go and come, an engine that cannot be asked, names of nodes.
  */
 #include "loopscene.h"
@@ -59,7 +59,7 @@ static void expect_why(struct loopscene *s, const char *name, const char *key,
     json_decref(root);
 }
 
-static void gpus_of_others_are_given_to_nobody(void **unused)
+static void gpus_of_foreign_processes_are_given_to_no_job(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -430,7 +430,8 @@ static void people_see_and_say_the_nodes_own_names(void **unused)
     loopscene_close(&s);
 }
 
-static void gpus_of_a_drained_node_are_free_when_nobody_has_them(void **unused)
+static void
+gpus_of_a_drained_node_count_as_free_when_no_job_holds_them(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -510,7 +511,7 @@ static void nodes_may_be_numbered_anew_after_a_restart(void **unused)
 int main(void)
 {
     const struct CMUnitTest cases[] = {
-        CASE(gpus_of_others_are_given_to_nobody),
+        CASE(gpus_of_foreign_processes_are_given_to_no_job),
         CASE(a_job_that_is_not_started_is_taken_off_them),
         CASE(a_job_that_runs_is_left_and_its_gpu_then_blocked),
         CASE(another_policy_and_a_dry_run_see_the_same_gpus),
@@ -521,7 +522,7 @@ int main(void)
         CASE(nothing_is_decided_while_the_engine_is_in_trouble),
         CASE(who_would_share_and_cannot_is_told_why),
         CASE(people_see_and_say_the_nodes_own_names),
-        CASE(gpus_of_a_drained_node_are_free_when_nobody_has_them),
+        CASE(gpus_of_a_drained_node_count_as_free_when_no_job_holds_them),
         CASE(workers_on_other_hosts_need_a_listener),
         CASE(nodes_may_be_numbered_anew_after_a_restart),
     };
