@@ -118,8 +118,8 @@ WAITS := fault/% engine/test_adopt engine/test_childcmd engine/test_local% \
          engine/test_shepherd% engine/test_slurm% engine/test_unknown \
          cli/test_pool train/test_group% train/test_report% train/test_stop% \
          $(patsubst %,daemon/test_%,api_limit http http_crowd http_sock \
-           http_stream loop loop_signal loop_wait merge notify outside restart \
-           retain ride steady store_kill)
+           foreign http_stream loop loop_signal loop_wait merge notify partner \
+           restart retain steady store_kill)
 waiting = $(filter $(WAITS:%=$(BUILD)/tests/%) tests/e2e/2% tests/e2e/3% \
             tests/e2e/92% tests/e2e/95% tests/e2e/96%,$(1))
 
