@@ -189,9 +189,11 @@ tests: $(TESTS)
 benches: $(BENCHES)
 
 # firn and firnd have the whole library in them and export its public names:
-# a policy in a shared object (firn_policy_load) finds them there.
+# a policy in a shared object (firn_policy_load) finds them there. What is for
+# trainers only is left out: it would load libcurl at every start of firn.
 PARTS := $(BUILD)/libfirn-parts.a
-WITH_PLUGINS := -rdynamic -Wl,--whole-archive $(PARTS) -Wl,--no-whole-archive
+WITH_PLUGINS := -rdynamic $(filter-out $(BUILD)/obj/src/train/%,$(LIBOBJ)) \
+                $(PARTS)
 
 $(BUILD)/firn: $(CLIOBJ) $(PARTS)
 	$(say) LD $@

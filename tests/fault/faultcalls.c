@@ -1,6 +1,6 @@
 /* faultcalls.c - a library that makes the n-th call of a program fail.
  *
- * Loaded before all others (LD_PRELOAD) and told of a plan (FAULT_PLAN, see
+ * Loaded before all others (LD_PRELOAD); the plan is in FAULT_PLAN (see
  * lib/faultplan.h), it counts what daemon, shepherd and trainer ask of the
  * kernel, and answers some calls itself: by an error, without the call being
  * made, or by half a write. So each place where a call may fail is tried in

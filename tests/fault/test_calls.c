@@ -2,9 +2,10 @@
  *
  * One scenario is played again and again, each time with another call that
  * fails (lib/faultplan.h): firnd starts on two declared GPUs, takes four jobs,
- * is killed, starts again, and is told to cancel one. Then firnd is killed once
- * more and started without faults, until all jobs are over. First the scenario
- * is played without a fault, which tells how many calls of each kind there are.
+ * is killed, starts again, and is asked to cancel one. Then firnd is killed
+ * once more and started without faults, until all jobs are over. First the
+ * scenario is played without a fault, which tells how many calls of each kind
+ * there are.
  *
  * The jobs are this very program and keep a ledger (lib/oncejob.h). Checked
  * after each:

@@ -11,7 +11,7 @@
  *     and the optimiser of a run without faults (`firn train diff`);
  * (4) no draft of a checkpoint is left then.
  *
- * A failure is told as the value of FIRN_FAULT that plays it again. Cost: 0.3 s
+ * A failure prints the value of FIRN_FAULT that plays it again. Cost: 0.3 s
  * for each fault; a sample by FIRN_SEED, FIRN_FAULTS of them; all in a soak.
  */
 #define _GNU_SOURCE

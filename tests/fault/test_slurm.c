@@ -11,8 +11,8 @@
  * key.
  *
  * The jobs are this very program (lib/tickjob.h): each worker locks its rank of
- * its job, and its GPU by node and index as Slurm told it. So doubling and
- * double booking are told by the processes themselves; firn is not asked.
+ * its job, and its GPU by node and index as Slurm gives them. So the
+ * processes themselves show doubling and double booking, not firn.
  *
  * Checked at the end: each acknowledged job succeeded; the ledger keeps the
  * rules of lib/tickledger.h; Slurm's queue is empty, and no process of a job is

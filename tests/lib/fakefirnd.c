@@ -1,4 +1,4 @@
-/* fakefirnd.c - a daemon for tests of commands: answers as it was told to. */
+/* fakefirnd.c - a daemon for tests of commands: with prepared answers. */
 #include "fakefirnd.h"
 #include "base/str.h"
 #include <poll.h>
@@ -24,7 +24,8 @@ static struct fake_route find_route(const struct fake *f, const char *what)
         if (strcmp(f->routes[i].what, what) == 0)
             return f->routes[i];
     return (struct fake_route){
-        what, 404, "{\"error\": {\"code\": \"x\", \"text\": \"not told\"}}",
+        what, 404,
+        "{\"error\": {\"code\": \"x\", \"text\": \"no answer is prepared\"}}",
         true};
 }
 

@@ -1,4 +1,4 @@
-/* firncmd.c - the firn command against a daemon that answers as told. */
+/* firncmd.c - the firn command against a daemon with prepared answers. */
 #include "firncmd.h"
 #include "folder.h"
 #include <setjmp.h>

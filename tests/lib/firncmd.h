@@ -1,4 +1,4 @@
-/* firncmd.h - the firn command against a daemon that answers as told.
+/* firncmd.h - the firn command against a daemon with prepared answers.
  *
  *     cmocka_unit_test_setup_teardown(a_case, cmd_setup, cmd_teardown)
  *

@@ -22,7 +22,7 @@ engine=${FIRND_ENGINE:-local}
 [ -x "$firnd" ] || skip "firnd is not built"
 command -v curl >/dev/null || skip "there is no curl"
 chmod 700 "$tmp"
-unset FIRN_IMAGES # jobs are not told of it: all use the same pictures
+unset FIRN_IMAGES # jobs do not get it: all use the same pictures
 socket=$tmp/sock
 daemon='' bed='' bed_memory='' without_slurm=fail
 endless=100000 # epochs of a trainer that is there to be stopped

@@ -23,7 +23,7 @@
  * and a priority change what they name until the next such request, and are
  * refused when the job is over.
  *
- * (1) Besides, over all jobs: a key has one id whenever it is told, and an id
+ * (1) Besides, over all jobs: a key has one id in all answers, and an id
  *     one key.
  *
  * Cost: a search over orders with the states seen so far remembered; some

@@ -1,4 +1,4 @@
-/* httpd.c - a scheduler for tests: answers every POST as it was told to. */
+/* httpd.c - a scheduler for tests: gives every POST the prepared answer. */
 #include "httpd.h"
 #include "base/str.h"
 #include <setjmp.h>

@@ -1,11 +1,11 @@
 /* tickjob.h - a job in ticks that checkpoints, and notices company.
  *
  * A worker holds two locks while it lives: one of its rank in its job, one of
- * its GPU by node and index, as Slurm told it. They are files below `folder`,
- * and the kernel drops them with the process, however it ends. Ticks done are
- * kept in a file of the job by its first worker, now and then; asked to stop
- * (SIGUSR1) it keeps all of them and ends with FIRN_EXIT_CHECKPOINT. The ledger
- * has a line of one length for each thing that happened:
+ * its GPU by node and index, as Slurm gives them. They are files below
+ * `folder`, and the kernel drops them with the process, however it ends. Ticks
+ * done are kept in a file of the job by its first worker, now and then; asked
+ * to stop (SIGUSR1) it keeps all of them and ends with FIRN_EXIT_CHECKPOINT.
+ * The ledger has a line of one length for each thing that happened:
  *
  *     begin   it has both locks
  *     saved   it leaves by a checkpoint

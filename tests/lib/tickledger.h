@@ -1,6 +1,6 @@
 /* tickledger.h - what the ledger of tickjobs tells: was any run twice, or lost?
  *
- * The rules, of which the first that is broken is told in a sentence:
+ * The rules; a sentence names the first that is broken:
  * (1) every job that is known came to its end, in its last epoch;
  * (2) no worker found another in its place, or on its GPU;
  * (3) epochs of a job never go back;

@@ -58,7 +58,7 @@ newest()
 }
 
 # same A B, differ A B [TEXT]: the runs' last checkpoints, bit by bit; the
-# first difference is told with that text.
+# first difference is reported with that text.
 same()
 {
     "$FIRN" train diff "$(newest "$1")" "$(newest "$2")" >"$tmp/out" ||
