@@ -118,8 +118,8 @@ WAITS := fault/% engine/test_adopt engine/test_childcmd engine/test_local% \
          engine/test_shepherd% engine/test_slurm% engine/test_unknown \
          cli/test_pool train/test_group% train/test_report% train/test_stop% \
          $(patsubst %,daemon/test_%,api_limit http http_crowd http_sock \
-           http_stream loop loop_signal loop_wait merge notify outside restart \
-           retain ride steady store_kill)
+           foreign http_stream loop loop_signal loop_wait merge notify partner \
+           restart retain steady store_kill)
 waiting = $(filter $(WAITS:%=$(BUILD)/tests/%) tests/e2e/2% tests/e2e/3% \
             tests/e2e/92% tests/e2e/95% tests/e2e/96%,$(1))
 
@@ -189,9 +189,11 @@ tests: $(TESTS)
 benches: $(BENCHES)
 
 # firn and firnd have the whole library in them and export its public names:
-# a policy in a shared object (firn_policy_load) finds them there.
+# a policy in a shared object (firn_policy_load) finds them there. What is for
+# trainers only is left out: it would load libcurl at every start of firn.
 PARTS := $(BUILD)/libfirn-parts.a
-WITH_PLUGINS := -rdynamic -Wl,--whole-archive $(PARTS) -Wl,--no-whole-archive
+WITH_PLUGINS := -rdynamic $(filter-out $(BUILD)/obj/src/train/%,$(LIBOBJ)) \
+                $(PARTS)
 
 $(BUILD)/firn: $(CLIOBJ) $(PARTS)
 	$(say) LD $@

@@ -90,8 +90,8 @@ static void hear(cyaml_log_t level, void *ctx, const char *fmt, va_list args)
         str_copy(complaint->place, sizeof complaint->place, message);
 }
 
-/* The key complained of is the first of that name from the place on; one that
- * comes twice, the second. */
+/* The line of the key in libcyaml's message: the first key of this name from
+ * the reported place on; for a key given twice, the second. */
 static void correct_line(struct complaint *complaint,
                          const struct yaml_words *words)
 {

@@ -2,6 +2,7 @@
  */
 #include "cli/answer.h"
 #include "base/buf.h"
+#include "cli/jsontext.h"
 #include "cli/safetext.h"
 #include <math.h>
 #include <string.h>
@@ -30,12 +31,6 @@ const json_t *answer_list(const json_t *object, const char *key)
     return json_is_array(value) ? value : NULL;
 }
 
-static int append(const char *bytes, size_t n, void *arg)
-{
-    buf_add(arg, bytes, n);
-    return 0;
-}
-
 /* --- JSON ----------------------------------------------------------------- */
 
 static void new_line(struct firn_buf *out, int indent)
@@ -44,36 +39,30 @@ static void new_line(struct firn_buf *out, int indent)
         buf_printf(out, "\n%*s", 2 * indent, "");
 }
 
-/* Appends a JSON string; plain ASCII, the common case, is copied. */
+/* Appends a JSON string in ASCII: jsontext escapes all other characters. */
 static void dump_text(const char *text, struct firn_buf *out)
 {
-    size_t n = 0;
-    while (text[n] >= ' ' && text[n] < 0x7f && text[n] != '"' &&
-           text[n] != '\\')
-        n++;
-    if (text[n] == '\0') {
-        buf_putc(out, '"');
-        buf_add(out, text, n);
-        buf_putc(out, '"');
-        return;
-    }
-    json_t *value = json_string(text);
-    json_dump_callback(value, append, out, JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
-    json_decref(value);
+    struct firn_buf json = {0};
+    buf_json_string(&json, text);
+    struct firn_bytes rest = {json.at, json.n};
+    jsontext_value(&rest, 0, out);
+    buf_release(&json);
 }
 
 static void dump_plain(const json_t *value, struct firn_buf *out)
 {
-    if (json_is_string(value) &&
-        strlen(json_string_value(value)) == json_string_length(value))
+    if (json_is_string(value)) /* has no NUL: client.c refuses those */
         dump_text(json_string_value(value), out);
     else if (json_is_integer(value))
         buf_printf(out, "%lld", (long long)json_integer_value(value));
     else if (json_is_real(value))
         buf_json_double(out, json_real_value(value));
     else
-        json_dump_callback(value, append, out,
-                           JSON_ENSURE_ASCII | JSON_ENCODE_ANY);
+        buf_puts(out, json_is_array(value)    ? "[]"
+                      : json_is_object(value) ? "{}"
+                      : json_is_true(value)   ? "true"
+                      : json_is_false(value)  ? "false"
+                                              : "null");
 }
 
 /* Appends a value; `indent` below 0: in one line. Numbers have the fewest

@@ -22,13 +22,13 @@ static void add_model(struct firn_buf *out, const char *key, const char *text)
 {
     json_t *shape = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     size_t n = shape != NULL ? json_dumpb(shape, NULL, 0, JSON_COMPACT) : 0;
-    if (n == 0) {
-        jsonbuf_text(out, key, text);
-        return;
-    }
     char *json = mem_new(n + 1, 1);
-    json_dumpb(shape, json, n, JSON_COMPACT);
-    jsonbuf_raw(out, key, json);
+    if (n > 0)
+        json_dumpb(shape, json, n, JSON_COMPACT);
+    if (n > 0)
+        jsonbuf_raw(out, key, json);
+    else
+        jsonbuf_text(out, key, text);
     mem_free(json);
     json_decref(shape);
 }

@@ -64,7 +64,7 @@ uint64_t firn_grp_hash(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* --- who is alive ----------------------------------------------------------
+/* --- living peers ----------------------------------------------------------
  */
 
 /* The start of a process in clock ticks since boot, by field 22 of its stat;

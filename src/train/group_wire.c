@@ -27,7 +27,7 @@ struct stream {
     unsigned char head[HEAD];
     struct grp_piece *piece;
     size_t npieces, at; /* 0 while in the head, then the piece + 1 */
-    size_t done;        /* bytes of that one */
+    size_t done;        /* bytes of the current piece */
     uint64_t nbytes;
     bool over;
 };

@@ -148,7 +148,7 @@ bool firn_train_at_epoch(const struct firn_train *t);
  * why. */
 enum firn_status firn_train_save(struct firn_train *t, bool *written,
                                  struct firn_error *err);
-/* Goes on from the checkpoint of that step, if it is there and whole. */
+/* Resumes from the checkpoint of this step, if it exists and is complete. */
 enum firn_status firn_train_resume_at(struct firn_train *t, uint64_t step,
                                       bool *found, struct firn_error *err);
 

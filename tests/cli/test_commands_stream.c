@@ -75,7 +75,7 @@ static void events_prints_all_pages_then_new_events(void **state)
     assert_int_equal(cmd_run("events -f", NULL, "started"), 130);
     cmd_out_has("started     on \\x1b[2Jn0\n");
     assert_int_equal(cmd_run("events -f -o json", NULL, "started"), 130);
-    cmd_out_has("\"kind\":\"started\",\"text\":\"on \\u001B[2Jn0\"}\n");
+    cmd_out_has("\"kind\":\"started\",\"text\":\"on \\u001b[2Jn0\"}\n");
 }
 
 static void trace_export_writes_the_job_history(void **state)

@@ -1,10 +1,10 @@
 /* faultcalls.c - a library that makes the n-th call of a program fail.
  *
- * Loaded before all others (LD_PRELOAD); the plan is in FAULT_PLAN (see
- * lib/faultplan.h), it counts what daemon, shepherd and trainer ask of the
- * kernel, and answers some calls itself: by an error, without the call being
- * made, or by half a write. So each place where a call may fail is tried in
- * turn, and not only those that a full disk or a low limit happens to hit.
+ * Loaded before all others (LD_PRELOAD), with the file of a plan in FAULT_PLAN
+ * (lib/faultplan.h), it counts the calls of daemon, shepherd and trainer, and
+ * answers some of them itself: by an error, without making the call, or by half
+ * a write. So each place where a call may fail is tried in turn, and not only
+ * those that a full disk or a low limit happens to hit.
  *
  * What it does not reach: calls that libc makes itself (stdio's, those within
  * posix_spawn), programs without libc, and sanitizers, which want to be first
