@@ -51,8 +51,8 @@ static void add_key(struct jsonwrite *w, const char *key)
     if (comma && w->is_spaced)
         *at++ = ' ';
     *at++ = '"';
-    memcpy(at, key, n);
-    at += n;
+    while (*key != '\0')
+        *at++ = *key++;
     *at++ = '"';
     *at++ = ':';
     if (w->is_spaced)

@@ -120,8 +120,10 @@ static void start_job(struct loop *loop, const struct live_job *job)
 static bool adopt(struct loop *loop, const struct live_job *job,
                   const struct firn_alloc *held)
 {
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
     struct firn_error err = {0};
-    struct firn_job as = {.id = job->id, .held = *held};
+    struct firn_job as = {.id = job->id,
+                          .held = held != NULL ? *held : nothing};
     as.held.how.merged_with = job->how.merged_with;
     desk_spec(&loop->desk, job, &as.spec);
     if (loop->dock.engine->adopt(loop->dock.engine_state, &as, job->attempt,
