@@ -32,13 +32,20 @@ trap 'exit 130' INT TERM
 # circles FOLDER: a line for each circle, the files with blanks between.
 circles()
 {
-    for object in "$objects/$1"/*.o; do
-        name=$(basename "$object" .o)
-        [ -f "$object" ] && [ -f "$sources/$1/$name.c" ] || continue
-        nm "$object" | awk -v file="$name" '
+    {
+        ls "$sources/$1" | sed -n 's/^\(.*\)\.c$/file \1/p'
+        nm -A "$objects/$1"/*.o | awk '
+            {
+                file = $1
+                sub(/:.*/, "", file)
+                sub(/.*\//, "", file)
+                sub(/\.o$/, "", file)
+            }
             NF == 3 && $2 ~ /^[TDBRCVW]$/ { print "def", $3, file }
-            NF == 2 && $1 == "U" { print "use", $2, file }'
-    done | awk '
+            $(NF - 1) == "U" { print "use", $NF, file }'
+    } | awk '
+        $1 == "file" { is_there[$2] = 1; next }
+        !is_there[$3] { next }
         $1 == "def" { home[$2] = $3 }
         $1 == "use" { nuses++; symbol[nuses] = $2; user[nuses] = $3 }
         END {

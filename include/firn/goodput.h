@@ -7,8 +7,8 @@
  * Symbols: B total batch, B0 the batch that progress is counted in, scale =
  * B / B0, V and G the variance and squared norm of the gradient at B0.
  *
- *   gain(B)       = (V + G) / (V / scale + G)      steps at B0 one step is
- * worth efficiency(B) = gain / scale                    in (0, 1] for B >= B0
+ *   gain(B)       = (V + G) / (V / scale + G)    steps at B0 in one step
+ *   efficiency(B) = gain / scale                 in (0, 1] for B >= B0
  *
  * V / G x B0 is the gradient noise scale: up to it larger batches pay.
  *

@@ -1,19 +1,19 @@
-/* desk.c - a job's life in the loop: into the round, out of it, changed.
+/* desk.c - jobs into the round, out of it, and beside it.
  *
  * Invariants:
  * (1) a job is in the round, or pinned, or away, never two of them;
  * (2) a job comes into the round waiting only when the engine has nothing of
- *     it, so that a start never meets an epoch that is still leaving;
- * (3) every change of a job goes through the book; when the book cannot write,
- *     the loop is broken and ends, and nothing is answered;
- * (4) what the round does not have and nothing pins does not stay on GPUs that
- *     the round takes to be free: it is sent away.
+ *     it, so that a start never meets an attempt that is still leaving: the
+ *     caller checks that;
+ * (3) a job that is neither in the round nor pinned does not stay on GPUs that
+ *     the round takes to be free: when it cannot come back with them, the
+ *     caller is told, and sends it away.
  *
- * Pinned jobs: what can neither write a checkpoint nor be started again from
- * scratch is never stopped once it runs. No policy sees it any more; its GPUs
- * are blocked in the round until it ends. Such jobs do not share GPUs.
+ * Pinned jobs: a job that can neither write a checkpoint nor start again from
+ * the beginning is never stopped once it runs. No policy sees it any more; its
+ * GPUs are blocked in the round until it ends. Such jobs do not share GPUs.
  *
- * Durations are in loop_span.c. Progress is a share of the whole, so a wrong
+ * Durations are in desk_span.c. Progress is a share of the whole, so a wrong
  * guess scales rate and work alike, and the time left of a job that reports is
  * right whatever was guessed.
  */

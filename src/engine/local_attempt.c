@@ -5,18 +5,21 @@
  * before the exit file: a shepherd writes the file before it frees the lock, so
  * a free lock without a file means that the file will never come.
  *
- *     lock held, shepherd lives      it runs (or is about to: no pid file yet)
- *     lock held, shepherd is gone    orphans: they are killed; they are known
- * by the lock file that they have open, the mark in their environment, the
- * control group lock free, exit file           it ended as the file says lock
- * free, no exit file,       it lives and its files were deleted: its a shepherd
- * with its mark     process is watched instead lock free, no exit file,
- * orphans, as above other marked processes lock free, no exit file,       LOST:
- * its shepherd was killed, or its files it was seen to run           were
- * deleted or are damaged none of these                  it never started; the
- * fence keeps it out a file cannot be read          nothing is decided; read
- * again later exit file, shepherd lives      after `force-s` the shepherd is
- * killed; after twice that the file alone decides
+ *     lock held, shepherd lives      it runs, or is about to (no pid file yet)
+ *     lock held, shepherd is gone    orphans, known by the lock file that they
+ *                                    have open, the mark in their environment
+ *                                    and the control group: they are killed
+ *     lock free, exit file           it ended as the file says
+ *     lock free, no exit file,
+ *         a shepherd has its mark    it lives and its files were deleted: its
+ *                                    process is watched instead
+ *         other processes have it    orphans, as above
+ *         it was seen to run         LOST: its shepherd was killed, or
+ *                                    its files were deleted or damaged
+ *         none of these              it never started; the fence keeps it out
+ *     a file cannot be read          nothing is decided; read again later
+ *     exit file, shepherd lives      after `force-s` the shepherd is killed;
+ *                                    after twice that the file alone decides
  *
  * "Seen to run" means a pid file (also a damaged one), a process with its mark,
  * the phase RUNNING, or that the host says so. "It never started" is believed

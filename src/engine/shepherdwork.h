@@ -2,11 +2,11 @@
  *
  * No file below depends on one above it:
  *
- *     shepherd.c shepherd_task.c    the whole of a local, Slurm or task
- * shepherd shepherd_start.c              starts the workers shepherd_watch.c
- * waits for them, asks them to exit shepherd_enter.c              descriptors,
- * signals, launch file, fence shepherd_verdict.c            how the attempt
- * ended
+ *     shepherd.c, shepherd_task.c    the whole of a local, Slurm or task one
+ *     shepherd_start.c               starts the workers
+ *     shepherd_watch.c               waits for them, asks them to exit
+ *     shepherd_enter.c               descriptors, signals, launch file, fence
+ *     shepherd_verdict.c             how the attempt ended
  */
 #ifndef ENGINE_SHEPHERDWORK_H
 #define ENGINE_SHEPHERDWORK_H
