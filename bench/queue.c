@@ -46,7 +46,7 @@ static void must(enum firn_status status)
 struct still {
     char spec[FIRN_TEXT_MAX];
     struct firn_engine_host host;
-    int64_t epoch[IDS];
+    int64_t attempt[IDS];
     bool wants[IDS], runs[IDS];
     VEC(struct firn_event) owed;
     VEC(firn_job_id) touched;
@@ -79,17 +79,17 @@ static enum firn_status settled(void *state, struct firn_error *e)
             continue;
         still->runs[id] = still->wants[id];
         if (still->runs[id]) {
-            FIRN_TRY(still->host.next_epoch(still->host.arg, id,
-                                            &still->epoch[id], e));
+            FIRN_TRY(still->host.next_attempt(still->host.arg, id,
+                                              &still->attempt[id], e));
             still->host.launch(still->host.arg, id, &launch);
             owe(still, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                            .job = id,
-                                           .epoch = still->epoch[id],
+                                           .attempt = still->attempt[id],
                                            .phase = FIRN_PHASE_RUNNING});
         } else {
             owe(still, (struct firn_event){.kind = FIRN_EVENT_LEFT,
                                            .job = id,
-                                           .epoch = still->epoch[id],
+                                           .attempt = still->attempt[id],
                                            .end = FIRN_END_CHECKPOINT});
         }
     }
@@ -112,12 +112,12 @@ static bool next(void *state, double until_s, struct firn_event *out,
 }
 
 static enum firn_status adopt(void *state, const struct firn_job *job,
-                              int64_t epoch, struct firn_error *e)
+                              int64_t attempt, struct firn_error *e)
 {
     struct still *still = state;
     (void)e;
     still->wants[job->id] = still->runs[job->id] = true;
-    still->epoch[job->id] = epoch;
+    still->attempt[job->id] = attempt;
     return FIRN_OK;
 }
 
@@ -287,7 +287,7 @@ static void end_one(struct scene *s)
             still->wants[id] = still->runs[id] = false;
             owe(still, (struct firn_event){.kind = FIRN_EVENT_DONE,
                                            .job = id,
-                                           .epoch = still->epoch[id],
+                                           .attempt = still->attempt[id],
                                            .end = FIRN_END_DONE});
             return;
         }

@@ -55,10 +55,10 @@ struct firn_engine_def {
     bool (*next)(void *state, double until_s, struct firn_event *out,
                  struct firn_error *err);
     /* After a restart of the scheduler: the job held these GPUs in this attempt
-     * (`epoch` is its number). Running processes are taken over; an attempt
+     * (`attempt` is its number). Running processes are taken over; an attempt
      * whose processes are gone is reported as an event. */
     enum firn_status (*adopt)(void *state, const struct firn_job *job,
-                              int64_t epoch, struct firn_error *err);
+                              int64_t attempt, struct firn_error *err);
 
     /* Live engines only; NULL in the simulator's. `attach` comes before the
      * first step; `wake_fd` is readable when `next` may have something. */

@@ -16,8 +16,8 @@ enum firn_event_kind {
                            * time to leave */
     FIRN_EVENT_TIMER,     /* the time that was asked for has come */
     /* Of live engines, for the daemon; the round never sees them. */
-    FIRN_EVENT_PHASE, /* job, epoch: the attempt entered `phase` */
-    FIRN_EVENT_LEFT,  /* job, epoch: gave its GPUs up as planned (`end`) */
+    FIRN_EVENT_PHASE, /* job, attempt: the attempt entered `phase` */
+    FIRN_EVENT_LEFT,  /* job, attempt: gave its GPUs up as planned (`end`) */
     FIRN_EVENT_TAKEN, /* taken: all GPUs of this board that foreign processes
                        * use, also those held by a job that has not started */
     FIRN_EVENT_INBOX, /* inbox: a job in the engine's own queue, or its end */
@@ -53,7 +53,7 @@ struct firn_event {
     struct firn_report report;        /* REPORT */
     double finished_s;                /* DONE: when the job says it finished, if
                                        * that is not at_s; 0: at_s */
-    int64_t epoch;                    /* live engines: number of the attempt */
+    int64_t attempt;                  /* live engines: number of the attempt */
     int phase, end;                   /* enum firn_phase, enum firn_end */
     int exit_status;                  /* as in a shell: 128 + signal */
     bool is_drained;                  /* live engines: NODE_DOWN */

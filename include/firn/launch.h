@@ -2,10 +2,9 @@
  *
  * The simulator runs jobs by their spec alone. An engine with real processes
  * asks its host (the daemon) for the rest: command, environment, folders. Each
- * attempt to run a job has a number (`epoch` in the code), one above all
- * earlier ones of the job. The host writes it to disk before it gives it out; a
- * process of an older attempt cannot start any more, and its reports are
- * ignored.
+ * attempt to run a job has a number, one above all earlier ones of the job. The
+ * host writes it to disk before it gives it out; a process of an older attempt
+ * cannot start any more, and its reports are ignored.
  */
 #ifndef FIRN_LAUNCH_H
 #define FIRN_LAUNCH_H
@@ -17,7 +16,7 @@ FIRN_C_BEGIN
 /* The other job of a merge (firn/task.h): trained by the same processes. */
 struct firn_launch_mate {
     firn_job_id job;
-    int64_t epoch; /* number of its own attempt, which its reports name */
+    int64_t attempt; /* number of its own attempt, which its reports name */
     const char *name;
     const char *const *argv; /* the command that runs it alone */
     const char *dataset;     /* as its job file names it */
@@ -69,8 +68,8 @@ struct firn_engine_host {
     /* False: no such job any more. */
     bool (*launch)(void *arg, firn_job_id job, struct firn_launch *out);
     /* The number of the next attempt, on disk when this returns. */
-    enum firn_status (*next_epoch)(void *arg, firn_job_id job, int64_t *epoch,
-                                   struct firn_error *err);
+    enum firn_status (*next_attempt)(void *arg, firn_job_id job,
+                                     int64_t *attempt, struct firn_error *err);
 };
 
 /* Where an attempt of a job is. */

@@ -4,7 +4,7 @@
  * starts the processes of one, the lead. Their environment describes the other,
  * the mate:
  *
- *   FIRN_MATE_JOB, FIRN_MATE_EPOCH, FIRN_MATE_TOKEN   for reports in its name
+ *   FIRN_MATE_JOB, FIRN_MATE_ATTEMPT, FIRN_MATE_TOKEN   for reports in its name
  *   FIRN_MATE_DIR      its folder of checkpoints, from the root
  *   FIRN_MATE_DATA     its dataset, as its job file has it
  *   FIRN_MATE_THREADS  its V; not set: as many as there are processes
@@ -52,7 +52,7 @@ struct firn_train;
 
 struct firn_mate {
     const char *job, *token, *dir, *data; /* the environment's; "" for none */
-    int64_t epoch;
+    int64_t attempt;   /* number of its attempt; 0: not set */
     int nthreads;      /* 0: not set */
     int argc;          /* of its command; 0: not set */
     char **argv, *all; /* ends with NULL; owned */

@@ -1,14 +1,14 @@
 /* report.h - a trainer's reports to the scheduler, and the orders in reply.
  *
  * A report is a small JSON object posted to FIRN_URL/jobs/FIRN_JOB/reports with
- * "Authorization: Bearer FIRN_TOKEN" and "Firn-Epoch: FIRN_EPOCH"; the reply
- * holds the orders. FIRN_URL is http://..., https://... or unix:/path of a
- * socket; proxies are not used. Training never waits:
- * reports are put into a bounded queue and sent by a thread of their own; when
- * the scheduler is away, the newest report of each kind is kept, the rest are
- * counted and dropped, and sending is tried again with growing pauses. With no
- * FIRN_URL, or in a build without libcurl, everything works and nothing is
- * sent.
+ * "Authorization: Bearer FIRN_TOKEN" and "Firn-Attempt: FIRN_ATTEMPT" (and once
+ * more as Firn-Epoch, the older name); the reply holds the orders. FIRN_URL is
+ * http://..., https://... or unix:/path of a socket; proxies are not used.
+ * Training never waits: reports are put into a bounded queue and sent by a
+ * thread of their own; when the scheduler is away, the newest report of each
+ * kind is kept, the rest are counted and dropped, and sending is tried again
+ * with growing pauses. With no FIRN_URL, or in a build without libcurl,
+ * everything works and nothing is sent.
  *
  * SIGUSR1 asks for "checkpoint and exit at the next boundary" and needs no
  * scheduler; a trainer that did so exits with FIRN_EXIT_CHECKPOINT. The handler
@@ -34,7 +34,7 @@ enum { FIRN_EXIT_CHECKPOINT = 83 };
 struct firn_reporter;
 struct firn_reporter_config {
     const char *url, *job, *token; /* NULL: FIRN_URL, FIRN_JOB, FIRN_TOKEN */
-    int64_t epoch;                 /* negative: FIRN_EPOCH, else 0 */
+    int64_t attempt;               /* negative: FIRN_ATTEMPT, else 0 */
     double pause_max_s;            /* between tries; 0: 30. A try itself lasts
                                       up to 10 s, or four such pauses if that
                                       is less, but not below 1 s */

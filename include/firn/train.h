@@ -35,7 +35,7 @@
  * From the environment, where the config is silent: torchrun's RANK,
  * WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT (the group
  * meets on the port above it), and
- *   FIRN_JOB, FIRN_EPOCH, FIRN_URL, FIRN_TOKEN   set by the scheduler
+ *   FIRN_JOB, FIRN_ATTEMPT, FIRN_URL, FIRN_TOKEN   set by the scheduler
  *   FIRN_GROUP_KEY set by the scheduler: the key of firn/group.h, which
  *                  processes on several hosts need
  *   FIRN_THREADS   V

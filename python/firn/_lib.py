@@ -175,7 +175,7 @@ class ReporterConfig(ctypes.Structure):
         ("url", c_char_p),
         ("job", c_char_p),
         ("token", c_char_p),
-        ("epoch", c_i64),
+        ("attempt", c_i64),
         ("pause_max_s", c_double),
         ("catch_signal", c_bool),
     ]

@@ -64,7 +64,7 @@ class Place:
     address: str = "127.0.0.1"
     port: int = 29501
     job: str = "train"
-    epoch: int = 0
+    attempt: int = 0
 
     @staticmethod
     def of_environment(

@@ -19,7 +19,7 @@ class Reporter:
 
     def __init__(self, speaks: bool = True) -> None:
         config = ReporterConfig(
-            url=None if speaks else b"", epoch=-1, catch_signal=True
+            url=None if speaks else b"", attempt=-1, catch_signal=True
         )
         self._handle = c_void_p()
         call("firn_reporter_open", ctypes.byref(self._handle), ctypes.byref(config))

@@ -110,13 +110,13 @@ static void add_line(struct firn_buf *out, const struct api *api,
     jsonbuf_bool(out, "held", job->is_held);
     jsonbuf_bool(out, "ending", job->is_ending);
     api_json_gpus(out, api, "gpus", job->held);
-    jsonbuf_int(out, "attempt", job->epoch);
-    jsonbuf_int(out, "epoch", job->epoch); /* older name of it */
+    jsonbuf_int(out, "attempt", job->attempt);
+    jsonbuf_int(out, "epoch", job->attempt); /* older name of it */
     jsonbuf_int(out, "retries", job->nretries);
     add_time(out, "submitted_s", job->submitted_s);
     add_time(out, "started_s", job->started_s);
     add_time(out, "ended_s", job->ended_s);
-    if (job->epoch > 0)
+    if (job->attempt > 0)
         jsonbuf_double(
             out, "ran_s",
             book_ran_s(api->host.book, job, api->host.now_s(api->host.arg)));
@@ -166,7 +166,7 @@ struct attempts {
     const struct api *api;
 };
 
-static bool add_attempt(void *arg, const struct store_epoch *attempt)
+static bool add_attempt(void *arg, const struct store_attempt *attempt)
 {
     static const char *const ends[] = {"done",   "checkpoint", "failed",
                                        "killed", "memory",     "lost"};
@@ -174,8 +174,8 @@ static bool add_attempt(void *arg, const struct store_epoch *attempt)
     struct firn_buf *out = attempts->out;
     bool is_over = attempt->end >= 0 && attempt->end <= FIRN_END_LOST;
     jsonbuf_open(out, NULL, '{');
-    jsonbuf_int(out, "attempt", attempt->epoch);
-    jsonbuf_int(out, "epoch", attempt->epoch); /* older name of it */
+    jsonbuf_int(out, "attempt", attempt->number);
+    jsonbuf_int(out, "epoch", attempt->number); /* older name of it */
     api_json_gpus(out, attempts->api, "gpus", attempt->held);
     add_time(out, "started_s", attempt->started_s);
     add_time(out, "ended_s", attempt->ended_s);
@@ -195,7 +195,7 @@ static void add_attempts(struct firn_buf *out, const struct api *api,
     struct attempts attempts = {&list, api};
     struct firn_error ignored; /* a job is shown without what cannot be read */
     jsonbuf_open(&list, NULL, '[');
-    store_each_epoch(api->host.store, id, add_attempt, &attempts, &ignored);
+    store_each_attempt(api->host.store, id, add_attempt, &attempts, &ignored);
     jsonbuf_close(&list, ']');
     jsonbuf_raw(out, "attempts", list.at);
     jsonbuf_raw(out, "epochs", list.at);

@@ -86,7 +86,7 @@ static bool was_removed(const struct live_job *job,
                         const struct joblog_view *view)
 {
     return view->fd[0] < 0 && view->fd[1] < 0 &&
-           live_state_is_over(job->state) && job->epoch > 0 &&
+           live_state_is_over(job->state) && job->attempt > 0 &&
            job->ask.inbox[0] == '\0';
 }
 

@@ -40,7 +40,7 @@ static bool is_of_this_attempt(struct api_call *call,
                   "a report needs the header 'Firn-Attempt: N'");
         return false;
     }
-    if (attempt == job->epoch && !live_state_is_over(job->state))
+    if (attempt == job->attempt && !live_state_is_over(job->state))
         return true;
     count(call, METRIC_REPORT_STALE);
     http_refuse(call->exchange, 410, "stale-attempt",
@@ -98,7 +98,7 @@ void api_report_post(struct api_call *call)
     enum firn_status status = firn_trainer_report_read(
         &report, variance, LIVE_LAYERS, body.at, body.n, &err);
     if (status == FIRN_OK)
-        status = book_report(host->book, job, job->epoch, &report,
+        status = book_report(host->book, job, job->attempt, &report,
                              host->now_s(host->arg), &err);
     if (status != FIRN_OK) {
         count(call, METRIC_REPORT_REFUSED);

@@ -16,10 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool add_epoch(void *arg, const struct store_epoch *epoch)
+static bool add_attempt(void *arg, const struct store_attempt *attempt)
 {
-    if (epoch->end >= 0)
-        past_add(arg, epoch->held, epoch->ended_s - epoch->started_s);
+    if (attempt->end >= 0)
+        past_add(arg, attempt->held, attempt->ended_s - attempt->started_s);
     return true;
 }
 
@@ -68,10 +68,10 @@ static bool add_job(void *arg, struct live_job *job)
         .cluster = trace->knows_cluster ? &trace->cluster : NULL,
         .type = job->gpu_type,
         .may_stop = job->ask.can_checkpoint || job->ask.may_restart};
-    if (live_state_is_over(job->state) && job->epoch > 0 &&
+    if (live_state_is_over(job->state) && job->attempt > 0 &&
         job->submitted_s >= trace->since_s) {
-        trace->status = store_each_epoch(trace->store, job->id, add_epoch,
-                                         &past, &trace->err);
+        trace->status = store_each_attempt(trace->store, job->id, add_attempt,
+                                           &past, &trace->err);
         if (trace->status == FIRN_OK && past.starts.n > 0)
             add_spec(trace, job, &past);
     }

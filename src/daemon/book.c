@@ -463,57 +463,59 @@ static double moment_s(const struct book *book)
 }
 
 enum firn_status book_ride(struct book *book, struct live_job *job,
-                           int64_t *epoch, struct firn_error *err)
+                           int64_t *attempt, struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
     char text[64];
-    struct store_epoch start = {.job = job->id,
-                                .epoch = job->epoch + 1,
-                                .started_s = moment_s(book),
-                                .end = -1,
-                                .held = job->held};
-    job->epoch = start.epoch;
+    struct store_attempt start = {.job = job->id,
+                                  .number = job->attempt + 1,
+                                  .started_s = moment_s(book),
+                                  .end = -1,
+                                  .held = job->held};
+    job->attempt = start.number;
     job->is_ran_known = false;
-    snprintf(text, sizeof text, "attempt %lld", (long long)start.epoch);
-    FIRN_TRY(store_put_epoch(book->store, &start, err));
+    snprintf(text, sizeof text, "attempt %lld", (long long)start.number);
+    FIRN_TRY(store_put_attempt(book->store, &start, err));
     FIRN_TRY(book_change(book, job, start.started_s, "attempt", text, err));
-    *epoch = start.epoch;
+    *attempt = start.number;
     return FIRN_OK;
 }
 
-enum firn_status book_next_epoch(struct book *book, struct live_job *job,
-                                 int64_t *epoch, struct firn_error *err)
+enum firn_status book_next_attempt(struct book *book, struct live_job *job,
+                                   int64_t *attempt, struct firn_error *err)
 {
     int64_t next = 0;
     FIRN_TRY(book_ride(book, job, &next, err));
-    failpoint("book.epoch.before");
+    failpoint("book.attempt.before");
     FIRN_TRY(store_commit(book->store, err));
-    failpoint("book.epoch.after");
-    *epoch = next;
+    failpoint("book.attempt.after");
+    *attempt = next;
     return FIRN_OK;
 }
 
-enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
-                                  const struct store_epoch *epoch,
-                                  struct firn_error *err)
+enum firn_status book_attempt_ended(struct book *book, struct live_job *job,
+                                    const struct store_attempt *attempt,
+                                    struct firn_error *err)
 {
     static const char *const ends[] = {"done",   "checkpointed",  "failed",
                                        "killed", "out of memory", "lost"};
     char text[128];
     FIRN_TRY(in_step(book, err));
-    if (epoch->job != job->id || epoch->epoch < 1 || epoch->epoch > job->epoch)
+    if (attempt->job != job->id || attempt->number < 1 ||
+        attempt->number > job->attempt)
         return firn_fail(err, FIRN_EINVAL, "job %d has had no attempt %lld",
-                         job->id, (long long)epoch->epoch);
+                         job->id, (long long)attempt->number);
     bool is_named =
-        epoch->end >= 0 && (size_t)epoch->end < sizeof ends / sizeof *ends;
-    FIRN_TRY(store_put_epoch(book->store, epoch, err));
+        attempt->end >= 0 && (size_t)attempt->end < sizeof ends / sizeof *ends;
+    FIRN_TRY(store_put_attempt(book->store, attempt, err));
     job->is_ran_known = false;
-    if (epoch->epoch == job->epoch)
-        job->exit_status = epoch->exit_status;
+    if (attempt->number == job->attempt)
+        job->exit_status = attempt->exit_status;
     snprintf(text, sizeof text, "attempt %lld ended: %s, exit status %d",
-             (long long)epoch->epoch,
-             is_named ? ends[epoch->end] : "not finished", epoch->exit_status);
-    return book_change(book, job, epoch->ended_s, "ended", text, err);
+             (long long)attempt->number,
+             is_named ? ends[attempt->end] : "not finished",
+             attempt->exit_status);
+    return book_change(book, job, attempt->ended_s, "ended", text, err);
 }
 
 enum firn_status book_held(struct book *book, struct live_job *job,

@@ -96,20 +96,20 @@ typedef double book_now(void *arg);
 void book_clock(struct book *book, book_now *now_s, void *arg);
 /* Opens the next attempt. It is on disk, with all changes before it, when this
  * returns. */
-enum firn_status book_next_epoch(struct book *book, struct live_job *job,
-                                 int64_t *epoch, struct firn_error *err);
+enum firn_status book_next_attempt(struct book *book, struct live_job *job,
+                                   int64_t *attempt, struct firn_error *err);
 /* The same for a job that another job's processes train; it is on disk with the
  * attempt of that job, which the caller opens next. */
 enum firn_status book_ride(struct book *book, struct live_job *job,
-                           int64_t *epoch, struct firn_error *err);
+                           int64_t *attempt, struct firn_error *err);
 /* Ends an attempt; the last one's exit status is the job's. */
-enum firn_status book_epoch_ended(struct book *book, struct live_job *job,
-                                  const struct store_epoch *epoch,
-                                  struct firn_error *err);
-/* Ends the open attempts up to last->epoch as `last` says, with an event;
+enum firn_status book_attempt_ended(struct book *book, struct live_job *job,
+                                    const struct store_attempt *attempt,
+                                    struct firn_error *err);
+/* Ends the open attempts up to last->number as `last` says, with an event;
  * attempts that have an end keep it. See book_attempt.c. */
 enum firn_status book_close_attempts(struct book *book, struct live_job *job,
-                                     const struct store_epoch *last,
+                                     const struct store_attempt *last,
                                      struct firn_error *err);
 /* Seconds that the job has had GPUs, in all its attempts, up to `now_s`. */
 double book_ran_s(struct book *book, const struct live_job *job, double now_s);
@@ -128,7 +128,7 @@ enum firn_status book_how(struct book *book, struct live_job *job,
  * attempt, ...). No event: reports have a list of their own. Progress that the
  * report does not have stays as it was. */
 enum firn_status book_report(struct book *book, struct live_job *job,
-                             int64_t epoch,
+                             int64_t attempt,
                              const struct firn_trainer_report *report,
                              double now_s, struct firn_error *err);
 /* Sets the orders for its trainer. No event. */

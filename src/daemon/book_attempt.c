@@ -10,7 +10,7 @@
 
 /* --- time on GPUs --------------------------------------------------------- */
 
-static bool add_attempt(void *arg, const struct store_epoch *attempt)
+static bool add_attempt(void *arg, const struct store_attempt *attempt)
 {
     struct live_job *job = arg;
     if (attempt->end < 0)
@@ -23,12 +23,12 @@ static bool add_attempt(void *arg, const struct store_epoch *attempt)
 double book_ran_s(struct book *book, const struct live_job *job, double now_s)
 {
     struct firn_error ignored; /* shown as far as it can be read */
-    if (job->epoch == 0)
+    if (job->attempt == 0)
         return 0;
     if (!job->is_ran_known) {
         struct live_job *cache = (struct live_job *)job;
         cache->ran_s = cache->ran_since_s = 0;
-        store_each_epoch(book->store, job->id, add_attempt, cache, &ignored);
+        store_each_attempt(book->store, job->id, add_attempt, cache, &ignored);
         cache->is_ran_known = true;
     }
     bool runs = job->ran_since_s > 0 && !live_state_is_over(job->state);
@@ -38,14 +38,14 @@ double book_ran_s(struct book *book, const struct live_job *job, double now_s)
 /* --- late ends ------------------------------------------------------------ */
 
 enum firn_status book_close_attempts(struct book *book, struct live_job *job,
-                                     const struct store_epoch *last,
+                                     const struct store_attempt *last,
                                      struct firn_error *err)
 {
     static const char *const ends[] = {"done",   "checkpointed",  "failed",
                                        "killed", "out of memory", "lost"};
     char text[128];
     int nclosed = 0;
-    struct store_epoch rows = *last;
+    struct store_attempt rows = *last;
     rows.job = job->id;
     if (last->end < 0 || last->end > FIRN_END_LOST)
         return firn_fail(err, FIRN_EINVAL, "%d is no end of an attempt",
@@ -55,7 +55,7 @@ enum firn_status book_close_attempts(struct book *book, struct live_job *job,
         return FIRN_OK;
     job->is_ran_known = false;
     snprintf(text, sizeof text, "attempt %lld%s ended: %s, exit status %d",
-             (long long)last->epoch,
+             (long long)last->number,
              nclosed > 1 ? " and open ones before it" : "", ends[last->end],
              last->exit_status);
     return book_change(book, job, last->ended_s, "ended", text, err);
@@ -69,13 +69,13 @@ enum firn_status book_close_all(struct book *book, struct live_job *job,
                         : state == LIVE_CANCELLED ? FIRN_END_KILLED
                         : state == LIVE_FAILED    ? FIRN_END_FAILED
                                                   : FIRN_END_LOST;
-    struct store_epoch before = {
-        .epoch = job->epoch - 1, .ended_s = now_s, .end = FIRN_END_LOST};
-    struct store_epoch last = {.epoch = job->epoch,
-                               .ended_s = now_s,
-                               .end = (int)end,
-                               .exit_status = job->exit_status};
-    if (job->epoch == 0)
+    struct store_attempt before = {
+        .number = job->attempt - 1, .ended_s = now_s, .end = FIRN_END_LOST};
+    struct store_attempt last = {.number = job->attempt,
+                                 .ended_s = now_s,
+                                 .end = (int)end,
+                                 .exit_status = job->exit_status};
+    if (job->attempt == 0)
         return FIRN_OK;
     FIRN_TRY(book_close_attempts(book, job, &before, err));
     return book_close_attempts(book, job, &last, err);

@@ -68,16 +68,17 @@ static enum firn_status judge_layers(const struct firn_trainer_report *report,
     return FIRN_OK;
 }
 
-static enum firn_status judge_course(const struct live_job *job, int64_t epoch,
+static enum firn_status judge_course(const struct live_job *job,
+                                     int64_t attempt,
                                      const struct firn_trainer_report *report,
                                      struct firn_error *err)
 {
-    if (epoch != job->epoch)
+    if (attempt != job->attempt)
         return firn_fail(err, FIRN_EINVAL,
                          "a report of attempt %lld of job %d, which is in its "
                          "attempt %lld",
-                         (long long)epoch, job->id, (long long)job->epoch);
-    if (job->reported_epoch != epoch)
+                         (long long)attempt, job->id, (long long)job->attempt);
+    if (job->reported_attempt != attempt)
         return FIRN_OK;
     if (report->progress >= 0 && report->progress < job->last.progress)
         return firn_fail(err, FIRN_EINVAL,
@@ -92,14 +93,14 @@ static enum firn_status judge_course(const struct live_job *job, int64_t epoch,
 }
 
 /* Copies the report into the job. */
-static void keep_report(struct live_job *job, int64_t epoch,
+static void keep_report(struct live_job *job, int64_t attempt,
                         const struct firn_trainer_report *report, double now_s)
 {
     struct firn_trainer_report before = job->last;
     job->last = *report;
     if (report->progress < 0)
         job->last.progress = before.progress;
-    if (report->step == 0 && job->reported_epoch == epoch)
+    if (report->step == 0 && job->reported_attempt == attempt)
         job->last.step = before.step;
     job->last.variance = NULL;
     job->last.nlayers = 0;
@@ -112,24 +113,24 @@ static void keep_report(struct live_job *job, int64_t epoch,
         job->last.nlayers = report->nlayers;
     }
     job->reported_s = now_s;
-    job->reported_epoch = epoch;
+    job->reported_attempt = attempt;
 }
 
 enum firn_status book_report(struct book *book, struct live_job *job,
-                             int64_t epoch,
+                             int64_t attempt,
                              const struct firn_trainer_report *report,
                              double now_s, struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
-    FIRN_TRY(judge_course(job, epoch, report, err));
+    FIRN_TRY(judge_course(job, attempt, report, err));
     FIRN_TRY(judge_numbers(report, err));
     FIRN_TRY(judge_layers(report, err));
     if (job->nreports == 0)
         FIRN_TRY(
             store_count_reports(book->store, job->id, &job->nreports, err));
-    keep_report(job, epoch, report, now_s);
-    FIRN_TRY(
-        store_add_report(book->store, job->id, epoch, now_s, &job->last, err));
+    keep_report(job, attempt, report, now_s);
+    FIRN_TRY(store_add_report(book->store, job->id, attempt, now_s, &job->last,
+                              err));
     job->nreports++;
     FIRN_TRY(store_thin_reports(book->store, job->id, &job->nreports, err));
     return store_put_job(book->store, job, err);
@@ -167,7 +168,7 @@ enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
  * which its checkpoints keep; 0: as many as the most GPUs, once it starts. */
 static int threads_of(const struct live_job *job)
 {
-    bool has_begun = job->ask.is_elastic && job->epoch > 0;
+    bool has_begun = job->ask.is_elastic && job->attempt > 0;
     return job->ask.threads > 0 || !has_begun ? job->ask.threads
                                               : job->ask.gpus_max;
 }

@@ -239,8 +239,8 @@ enum firn_status desk_enter(struct desk *desk, struct live_job *job,
     const struct track *track = desk_track_make(desk, job->id);
     if (track->round_id != FIRN_NO_JOB || track->is_pinned)
         return FIRN_OK;
-    return job->epoch == 0 ? submit(desk, job, err)
-                           : desk_restore(desk, job, &nothing, err);
+    return job->attempt == 0 ? submit(desk, job, err)
+                             : desk_restore(desk, job, &nothing, err);
 }
 
 /* What it had until now, for when it comes back. */

@@ -40,7 +40,8 @@ enum { TOLD = 8 }; /* jobs that one is told of */
 
 static double epochs_reported(const struct live_job *job)
 {
-    bool is_heard = job->reported_epoch == job->epoch && job->reported_s > 0;
+    bool is_heard =
+        job->reported_attempt == job->attempt && job->reported_s > 0;
     return is_heard ? (double)job->last.epoch : 0;
 }
 

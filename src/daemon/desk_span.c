@@ -68,7 +68,7 @@ void desk_span_recover(struct desk *desk)
 {
     for (size_t i = 0; i < book_count(desk->book); i++) {
         const struct live_job *job = book_at(desk->book, i);
-        if (job->state == LIVE_SUCCEEDED && job->epoch == 1 &&
+        if (job->state == LIVE_SUCCEEDED && job->attempt == 1 &&
             !job->ask.is_elastic && job->started_s > 0)
             livehistory_done(desk->history, job->ask.user, job->ask.app,
                              job->ended_s - job->started_s);

@@ -192,7 +192,7 @@ static void launch_others(struct dock *dock, const struct live_job *job,
     if (partner != NULL) {
         dock->launch->mate = (struct firn_launch_mate){
             .job = partner->id,
-            .epoch = partner->epoch,
+            .attempt = partner->attempt,
             .name = partner->ask.name,
             .argv = (const char *const *)partner->ask.argv,
             .dataset = partner->ask.dataset,

@@ -91,9 +91,9 @@ struct live_job {
     enum live_state state;
     enum live_reason reason;
     char why[LIVE_TEXT];
-    bool is_held;   /* not to be started */
-    bool is_ending; /* cancelled; its processes are being stopped */
-    int64_t epoch;  /* number of the last attempt; 0: none */
+    bool is_held;    /* not to be started */
+    bool is_ending;  /* cancelled; its processes are being stopped */
+    int64_t attempt; /* number of the last attempt; 0: none */
     int nretries, exit_status;
     char gpu_type[FIRN_NAME_MAX]; /* that it keeps to, of one whose bits depend
                                    * on it; "": none yet, or any */
@@ -102,7 +102,7 @@ struct live_job {
     struct firn_trainer_report last; /* its variance is `variance` */
     double *variance;                /* room for LIVE_LAYERS; NULL: none yet */
     double reported_s;               /* since 1970; 0: never */
-    int64_t reported_epoch;          /* attempt that reported last */
+    int64_t reported_attempt;        /* attempt that reported last */
     int64_t nreports;                /* on disk; 0: not counted yet */
     /* Token bucket of its reports: tokens and their time; see api_report.c. */
     double reports_left, reports_left_s;

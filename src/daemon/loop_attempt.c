@@ -56,7 +56,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     const struct firn_alloc *gpus = is_led ? &in_round->held : &track->granted;
     struct firn_how how = partner_how(&loop->desk, &gpus->how);
     struct firn_buf held = {0};
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     how.merged_with = partner != NULL ? partner->id : FIRN_NO_JOB;
     firn_alloc_print(gpus, &held);
     enum firn_status status =
@@ -67,10 +67,10 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     if (status == FIRN_OK)
         status = desk_type_keep(&loop->desk, job, gpus->parts[0].node, err);
     if (status == FIRN_OK)
-        status = is_led ? book_ride(loop->book, job, &epoch, err)
-                        : book_next_epoch(loop->book, job, &epoch, err);
+        status = is_led ? book_ride(loop->book, job, &attempt, err)
+                        : book_next_attempt(loop->book, job, &attempt, err);
     if (book_wrote(loop->book, status, err)) {
-        track->open_attempt = epoch;
+        track->open_attempt = attempt;
         track->opened_s = dock_now_s(&loop->dock);
         if (is_led)
             tell_log(loop, job, partner);
@@ -80,14 +80,14 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
 
 /* --- ending --------------------------------------------------------------- */
 
-void loop_close_late(struct loop *loop, struct live_job *job, int64_t epoch,
+void loop_close_late(struct loop *loop, struct live_job *job, int64_t attempt,
                      const struct firn_event *event)
 {
     struct firn_error err = {0};
-    struct store_epoch last = {.epoch = epoch,
-                               .ended_s = dock_now_s(&loop->dock),
-                               .end = event->end,
-                               .exit_status = event->exit_status};
+    struct store_attempt last = {.number = attempt,
+                                 .ended_s = dock_now_s(&loop->dock),
+                                 .end = event->end,
+                                 .exit_status = event->exit_status};
     book_wrote(loop->book, book_close_attempts(loop->book, job, &last, &err),
                &err);
 }
@@ -100,22 +100,22 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
     struct track *track = desk_track(&loop->desk, job->id);
     if (event == NULL)
         return;
-    if (event->epoch > 0 && event->epoch < track->open_attempt)
-        loop_close_late(loop, job, event->epoch, event);
-    if (track->open_attempt == 0 || event->epoch != track->open_attempt)
+    if (event->attempt > 0 && event->attempt < track->open_attempt)
+        loop_close_late(loop, job, event->attempt, event);
+    if (track->open_attempt == 0 || event->attempt != track->open_attempt)
         return;
-    struct store_epoch epoch = {.job = job->id,
-                                .epoch = event->epoch,
-                                .started_s = track->opened_s,
-                                .ended_s = dock_now_s(&loop->dock),
-                                .end = event->end,
-                                .exit_status = event->exit_status,
-                                .held = job->held};
+    struct store_attempt attempt = {.job = job->id,
+                                    .number = event->attempt,
+                                    .started_s = track->opened_s,
+                                    .ended_s = dock_now_s(&loop->dock),
+                                    .end = event->end,
+                                    .exit_status = event->exit_status,
+                                    .held = job->held};
     track->open_attempt = 0;
     track->rate = track->turn = track->best = 0;
     track->best_epoch = 0;
     metrics_add(loop->metrics, METRIC_ENDS, event->end, 1);
-    book_wrote(loop->book, book_epoch_ended(loop->book, job, &epoch, &err),
+    book_wrote(loop->book, book_attempt_ended(loop->book, job, &attempt, &err),
                &err);
     book_wrote(loop->book, book_held(loop->book, job, "-", &err), &err);
 }
@@ -143,7 +143,7 @@ void loop_stopped_text(const struct live_job *job, int end, double ran_s,
         snprintf(out, LIVE_TEXT,
                  "stopped; it writes no checkpoints, and the work of attempt "
                  "%lld (%s) is lost; waits for GPUs",
-                 (long long)job->epoch, since);
+                 (long long)job->attempt, since);
 }
 
 void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT])

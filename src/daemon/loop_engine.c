@@ -240,8 +240,8 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
     return what.status;
 }
 
-static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
-                                   struct firn_error *err)
+static enum firn_status next_attempt(void *arg, firn_job_id id,
+                                     int64_t *attempt, struct firn_error *err)
 {
     struct loop *loop = arg;
     struct live_job *job = book_job(loop->book, id), *partner = NULL;
@@ -255,19 +255,19 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         .event = LIFE_ATTEMPT, .partner = partner, .err = err};
     loop_happens(loop, job, &what);
     if (what.status == FIRN_OK) {
-        *epoch = track->open_attempt;
+        *attempt = track->open_attempt;
         return FIRN_OK;
     }
     /* The number could not be written, so no process gets it. It is written
      * with its end, when there is room: each attempt has one. */
     struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
                               .job = id,
-                              .epoch = job->epoch,
+                              .attempt = job->attempt,
                               .end = FIRN_END_LOST};
     if (partner != NULL)
         loop_partner_ends(loop, job, partner, &lost);
     if (what.status == FIRN_EUNSAVED) {
-        track->open_attempt = job->epoch;
+        track->open_attempt = job->attempt;
         track->opened_s = dock_now_s(&loop->dock);
         loop_close_attempt(loop, job, &lost);
     }
@@ -281,7 +281,7 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 
 struct firn_engine_host loop_engine_host(struct loop *loop)
 {
-    return (struct firn_engine_host){loop, NULL, launch, next_epoch};
+    return (struct firn_engine_host){loop, NULL, launch, next_attempt};
 }
 
 /* --- events -------------------------------------------------------------- */
@@ -311,7 +311,7 @@ static void on_end(struct loop *loop, struct live_job *job,
 {
     const struct track *track = desk_track(&loop->desk, job->id);
     bool is_open =
-        track->open_attempt != 0 && event->epoch == track->open_attempt;
+        track->open_attempt != 0 && event->attempt == track->open_attempt;
     double ran_s =
         is_open ? dock_now_s(&loop->dock) - track->opened_s : (double)NAN;
     char why[LIVE_TEXT] = "";
@@ -338,7 +338,7 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
         return;
     struct live_job *other = partner_of(loop->book, job);
     struct live_job *partner =
-        event->kind == FIRN_EVENT_PHASE || event->epoch == track->open_attempt
+        event->kind == FIRN_EVENT_PHASE || event->attempt == track->open_attempt
             ? other
             : NULL;
     if (event->kind == FIRN_EVENT_PHASE) {
@@ -350,8 +350,9 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;
-    if (other != NULL && event->epoch > 0 && event->epoch < track->open_attempt)
-        loop_close_late(loop, other, other->epoch - 1, event);
+    if (other != NULL && event->attempt > 0 &&
+        event->attempt < track->open_attempt)
+        loop_close_late(loop, other, other->attempt - 1, event);
     on_end(loop, job, partner, event);
     if (partner != NULL)
         loop_partner_ends(loop, job, partner, event);

@@ -105,7 +105,7 @@ static struct live_ask ask_of(const struct firn_inbox *inbox)
 static bool was_taken_out(const struct live_job *job)
 {
     return job->state == LIVE_CANCELLED &&
-           job->reason == LIVE_BECAUSE_VANISHED && job->epoch == 0;
+           job->reason == LIVE_BECAUSE_VANISHED && job->attempt == 0;
 }
 
 /* (1) `*job` is what it made, now or before. */

@@ -78,7 +78,7 @@ static unsigned facts_of(const struct loop *loop, const struct live_job *job,
            bit(other != NULL && other->id < job->id, LIFE_IS_TRAINED) |
            bit(partner_awaited(&loop->desk, job), LIFE_IS_AWAITS) |
            bit(track != NULL && track->is_lone, LIFE_IS_LONE) |
-           bit(track != NULL && job->reported_epoch == track->open_attempt &&
+           bit(track != NULL && job->reported_attempt == track->open_attempt &&
                    job->last.progress >= 1,
                LIFE_IS_SAYS_DONE) |
            bit(is_changed && is_out_of_bounds(job, in_round),
@@ -124,7 +124,7 @@ static bool adopt(struct loop *loop, const struct live_job *job,
     struct firn_job as = {.id = job->id, .held = *held};
     as.held.how.merged_with = job->how.merged_with;
     desk_spec(&loop->desk, job, &as.spec);
-    if (loop->dock.engine->adopt(loop->dock.engine_state, &as, job->epoch,
+    if (loop->dock.engine->adopt(loop->dock.engine_state, &as, job->attempt,
                                  &err) == FIRN_OK)
         return true;
     log_warn("job %d: %s", job->id, err.text);
@@ -336,7 +336,7 @@ void loop_changed(struct loop *loop, struct live_job *job)
         event = LIFE_HOLD;
     else if (!is_in && job->reason == LIVE_BECAUSE_HELD)
         event = LIFE_RELEASE;
-    else if (!is_in && job->epoch == 0 && job->reason == LIVE_BECAUSE_NEW &&
+    else if (!is_in && job->attempt == 0 && job->reason == LIVE_BECAUSE_NEW &&
              !job->is_ending)
         event = LIFE_SUBMITTED;
     loop_happens_why(loop, job, event, NULL);
@@ -368,7 +368,7 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
     struct firn_buf gpus = {0};
     char why[LIVE_TEXT];
     its.job = partner->id;
-    its.epoch = track->open_attempt;
+    its.attempt = track->open_attempt;
     struct happening what = {.end = &its, .words = {.why = why}};
     if (event->kind == FIRN_EVENT_DONE) {
         what.event = LIFE_PARTNER_DONE;
@@ -392,7 +392,7 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
 /* Has its present attempt reported? */
 static bool is_heard(const struct live_job *job)
 {
-    return job->reported_s > 0 && job->reported_epoch == job->epoch;
+    return job->reported_s > 0 && job->reported_attempt == job->attempt;
 }
 
 /* Has its partner reported for long, and it has not? */

@@ -36,7 +36,7 @@ static double seen_rate(const struct track *track, const struct live_job *job,
     const struct firn_trainer_report *r = &job->last;
     if (r->step_s > 0 && r->step > 0 && done_s > 0)
         return done_s / (double)r->step / r->step_s;
-    if (track->mark_attempt == job->epoch && now_s > track->mark_s &&
+    if (track->mark_attempt == job->attempt && now_s > track->mark_s &&
         done_s > track->mark_done_s)
         return (done_s - track->mark_done_s) / (now_s - track->mark_s);
     return track->rate;
@@ -142,7 +142,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
     track->rate = seen_rate(track, job, done_s, now_s);
     track->mark_s = now_s;
     track->mark_done_s = done_s;
-    track->mark_attempt = job->epoch;
+    track->mark_attempt = job->attempt;
     if (!(track->rate > 0))
         return;
     if (!(track->eta.at_s > 0))

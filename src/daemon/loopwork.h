@@ -118,7 +118,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
 void loop_close_attempt(struct loop *loop, struct live_job *job,
                         const struct firn_event *event);
 /* The end of attempts up to that one, behind which the next has begun. */
-void loop_close_late(struct loop *loop, struct live_job *job, int64_t epoch,
+void loop_close_late(struct loop *loop, struct live_job *job, int64_t attempt,
                      const struct firn_event *event);
 /* Whether the work of a job that was stopped is kept, in a sentence. `ran_s` is
  * the length of its attempt, NaN: it had none. */

@@ -36,26 +36,27 @@ struct history {
 };
 
 /* Adds an attempt to the GPU time that it has had. */
-static bool add_epoch(void *arg, const struct store_epoch *epoch)
+static bool add_attempt(void *arg, const struct store_attempt *attempt)
 {
     struct history *history = arg;
     struct state_past *past = &history->track->past;
     struct firn_alloc held = FIRN_ALLOC_NONE;
-    history->has_open =
-        history->has_open || (epoch->end < 0 && epoch->epoch <= history->last);
-    if (!recover_alloc(epoch->held, &held))
+    history->has_open = history->has_open ||
+                        (attempt->end < 0 && attempt->number <= history->last);
+    if (!recover_alloc(attempt->held, &held))
         return true;
     if (past->starts++ == 0)
-        past->first_start_s = epoch->started_s;
+        past->first_start_s = attempt->started_s;
     past->gpus_most =
         held.ngpus > past->gpus_most ? held.ngpus : past->gpus_most;
-    past->since_s = epoch->started_s;
-    if (epoch->end >= 0 && epoch->ended_s > epoch->started_s) {
-        past->held_s += epoch->ended_s - epoch->started_s;
-        past->served_gpu_s += held.ngpus * (epoch->ended_s - epoch->started_s);
-        past->since_s = epoch->ended_s;
+    past->since_s = attempt->started_s;
+    if (attempt->end >= 0 && attempt->ended_s > attempt->started_s) {
+        past->held_s += attempt->ended_s - attempt->started_s;
+        past->served_gpu_s +=
+            held.ngpus * (attempt->ended_s - attempt->started_s);
+        past->since_s = attempt->ended_s;
     }
-    history->track->opened_s = epoch->started_s;
+    history->track->opened_s = attempt->started_s;
     if (held.nparts > 0 && dock_renumber(&history->loop->dock, &held) &&
         held.parts[0].node < history->loop->dock.cluster.nnodes)
         history->node = held.parts[0].node;
@@ -91,7 +92,7 @@ static void take_over(struct loop *loop, struct live_job *job,
     desk_spec(&loop->desk, job, &spec);
     track->duration_s = spec.duration_s; /* a pinned job gets no other */
     track->granted = *held;
-    track->open_attempt = job->epoch;
+    track->open_attempt = job->attempt;
     if (loop->dock.renumbered.n > 0) {
         struct firn_buf text = {0};
         firn_alloc_print(held, &text);
@@ -107,7 +108,7 @@ static void take_over(struct loop *loop, struct live_job *job,
     if (!what.is_adopted) {
         struct firn_event lost = {.kind = FIRN_EVENT_FAIL,
                                   .job = job->id,
-                                  .epoch = job->epoch,
+                                  .attempt = job->attempt,
                                   .end = FIRN_END_LOST};
         loop_event(loop, &lost);
     }
@@ -143,20 +144,20 @@ static struct history read_history(struct loop *loop, struct live_job *job)
     struct track *track = desk_track_make(&loop->desk, job->id);
     bool may_run = strcmp(job->held, "-") != 0;
     struct history history = {.loop = loop, .track = track, .node = -1};
-    history.last = may_run ? job->epoch - 1 : job->epoch;
-    if (job->epoch == 0)
+    history.last = may_run ? job->attempt - 1 : job->attempt;
+    if (job->attempt == 0)
         return history;
     enum firn_status status =
-        store_each_epoch(loop->store, job->id, add_epoch, &history, &err);
+        store_each_attempt(loop->store, job->id, add_attempt, &history, &err);
     if (status == FIRN_OK && history.has_open) {
-        struct store_epoch last = {.epoch = history.last,
-                                   .ended_s = dock_now_s(&loop->dock),
-                                   .end = FIRN_END_LOST};
+        struct store_attempt last = {.number = history.last,
+                                     .ended_s = dock_now_s(&loop->dock),
+                                     .end = FIRN_END_LOST};
         status = book_close_attempts(loop->book, job, &last, &err);
         track->past = (struct state_past){0};
         if (book_wrote(loop->book, status, &err))
-            status = store_each_epoch(loop->store, job->id, add_epoch, &history,
-                                      &err);
+            status = store_each_attempt(loop->store, job->id, add_attempt,
+                                        &history, &err);
     }
     if (status != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
@@ -171,7 +172,8 @@ static void recover_job(struct loop *loop, struct live_job *job)
     if (history.node >= 0) /* an older firnd did not write that */
         book_wrote(loop->book,
                    desk_type_keep(&loop->desk, job, history.node, &err), &err);
-    if (job->epoch > 0 && recover_alloc(job->held, &held) && held.nparts > 0) {
+    if (job->attempt > 0 && recover_alloc(job->held, &held) &&
+        held.nparts > 0) {
         if (dock_renumber(&loop->dock, &held)) {
             take_over(loop, job, &held);
             return;
@@ -274,10 +276,10 @@ static enum firn_status begin_tracks(struct loop *loop,
     for (size_t i = 0; i < n; i++) {
         const struct live_job *job = book_job(loop->book, turns[i].book_id);
         struct track *track = desk_track_make(&loop->desk, job->id);
-        if (job->epoch == 0)
+        if (job->attempt == 0)
             continue;
         if (strcmp(job->held, "-") != 0)
-            track->open_attempt = job->epoch;
+            track->open_attempt = job->attempt;
         FIRN_TRY(dock_layout(&loop->dock, job, err));
     }
     return FIRN_OK;

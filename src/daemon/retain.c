@@ -89,7 +89,7 @@ static bool judge(void *arg, const struct store_end *end)
         is_row || (keep->jobs > 0 && newer >= keep->jobs) ||
         (keep->jobs_days > 0 && age_s > (double)keep->jobs_days * DAY_S);
     if (is_due && age_s >= YOUNG_S) { /* (3) */
-        struct due due = {end->id, end->epoch, is_row};
+        struct due due = {end->id, end->attempt, is_row};
         vec_add(&r->due, due);
     }
     return true;

@@ -1,7 +1,7 @@
 /* retain_files.c - firn's own files of a finished job, removed.
  *
  *     jobs/N/log, log.1, log.new   its output
- *     jobs/N/epoch-K/              of its starts
+ *     jobs/N/epoch-K/              attempt K
  *     jobs/N/lock, fence, workers
  *     jobs/N/work, ckpt            only when they are empty
  *     control/N/                   all of it

@@ -23,11 +23,11 @@
 static const int64_t events_end = INT64_C(9007199254740992);
 
 static const char *const texts[SQL_N] = {
-    [SQL_CLOSE_EPOCHS] = "UPDATE epochs SET how = ?4, exit_status = ?5,"
-                         " ended_s = max(started_s, ifnull((SELECT"
-                         " min(n.started_s) FROM epochs AS n WHERE"
-                         " n.job = epochs.job AND n.epoch > epochs.epoch),"
-                         " ?3)) WHERE job = ?1 AND epoch <= ?2 AND how < 0",
+    [SQL_CLOSE_ATTEMPTS] = "UPDATE epochs SET how = ?4, exit_status = ?5,"
+                           " ended_s = max(started_s, ifnull((SELECT"
+                           " min(n.started_s) FROM epochs AS n WHERE"
+                           " n.job = epochs.job AND n.epoch > epochs.epoch),"
+                           " ?3)) WHERE job = ?1 AND epoch <= ?2 AND how < 0",
     [SQL_CLOSE_OVER] = "UPDATE epochs SET how = ?1, ended_s = max(started_s,"
                        " ifnull((SELECT min(n.started_s) FROM epochs AS n"
                        " WHERE n.job = epochs.job AND n.epoch > epochs.epoch),"
@@ -55,13 +55,13 @@ static const char *const texts[SQL_N] = {
     [SQL_FIND_PREFIX] = "SELECT name, max(id) FROM jobs WHERE name >= ?1"
                         " AND substr(name, 1, length(?1)) = ?1 AND name < ?2"
                         " AND over <= ?3 GROUP BY name ORDER BY name",
-    [SQL_PUT_EPOCH] = "INSERT INTO epochs (job, epoch, started_s, ended_s,"
-                      " how, exit_status, held) VALUES (?1, ?2, ?3, ?4, ?5,"
-                      " ?6, ?7) ON CONFLICT (job, epoch) DO UPDATE SET"
-                      " started_s = ?3, ended_s = ?4, how = ?5,"
-                      " exit_status = ?6, held = ?7",
-    [SQL_EACH_EPOCH] = "SELECT epoch, started_s, ended_s, how, exit_status,"
-                       " held FROM epochs WHERE job = ?1 ORDER BY epoch",
+    [SQL_PUT_ATTEMPT] = "INSERT INTO epochs (job, epoch, started_s, ended_s,"
+                        " how, exit_status, held) VALUES (?1, ?2, ?3, ?4, ?5,"
+                        " ?6, ?7) ON CONFLICT (job, epoch) DO UPDATE SET"
+                        " started_s = ?3, ended_s = ?4, how = ?5,"
+                        " exit_status = ?6, held = ?7",
+    [SQL_EACH_ATTEMPT] = "SELECT epoch, started_s, ended_s, how, exit_status,"
+                         " held FROM epochs WHERE job = ?1 ORDER BY epoch",
     [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller, id)"
                       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text, caller FROM events"
@@ -93,7 +93,7 @@ static const char *const texts[SQL_N] = {
     [SQL_FORGET_REPORTS] = "DELETE FROM reports WHERE id IN (SELECT id FROM"
                            " reports WHERE job = ?1 LIMIT ?2)",
     [SQL_HAS_REPORTS] = "SELECT id FROM reports WHERE job = ?1 LIMIT 1",
-    [SQL_FORGET_EPOCHS] = "DELETE FROM epochs WHERE job = ?1",
+    [SQL_FORGET_ATTEMPTS] = "DELETE FROM epochs WHERE job = ?1",
     [SQL_FORGET_JOB] = "DELETE FROM jobs WHERE id = ?1 AND over = 1",
 };
 
@@ -265,50 +265,52 @@ enum firn_status store_find_prefix(struct store *store, const char *word,
     return status;
 }
 
-/* --- epochs, events, reports --------------------------------------------- */
+/* --- attempts, events, reports ------------------------------------------- */
 
-enum firn_status store_put_epoch(struct store *store,
-                                 const struct store_epoch *epoch,
-                                 struct firn_error *err)
+enum firn_status store_put_attempt(struct store *store,
+                                   const struct store_attempt *attempt,
+                                   struct firn_error *err)
 {
-    struct store_change change = store_change(store, SQL_PUT_EPOCH, 7);
-    store_give_int(&change, 1, epoch->job);
-    store_give_int(&change, 2, epoch->epoch);
-    store_give_real(&change, 3, epoch->started_s);
-    store_give_real(&change, 4, epoch->ended_s);
-    store_give_int(&change, 5, epoch->end);
-    store_give_int(&change, 6, epoch->exit_status);
-    store_give_text(store, &change, 7, epoch->held);
+    struct store_change change = store_change(store, SQL_PUT_ATTEMPT, 7);
+    store_give_int(&change, 1, attempt->job);
+    store_give_int(&change, 2, attempt->number);
+    store_give_real(&change, 3, attempt->started_s);
+    store_give_real(&change, 4, attempt->ended_s);
+    store_give_int(&change, 5, attempt->end);
+    store_give_int(&change, 6, attempt->exit_status);
+    store_give_text(store, &change, 7, attempt->held);
     return store_apply(store, &change, err);
 }
 
-struct epoch_look {
-    store_epoch_fn *fn;
+struct attempt_look {
+    store_attempt_fn *fn;
     void *arg;
     firn_job_id job;
 };
 
-static bool show_epoch(void *arg, sqlite3_stmt *row)
+static bool show_attempt(void *arg, sqlite3_stmt *row)
 {
-    const struct epoch_look *look = arg;
-    struct store_epoch epoch = {look->job,
-                                sqlite3_column_int64(row, 0),
-                                store_judge_s(sqlite3_column_double(row, 1)),
-                                store_judge_s(sqlite3_column_double(row, 2)),
-                                sqlite3_column_int(row, 3),
-                                sqlite3_column_int(row, 4),
-                                column(row, 5)};
-    return store_judge_count(epoch.epoch) ? look->fn(look->arg, &epoch) : true;
+    const struct attempt_look *look = arg;
+    struct store_attempt attempt = {
+        look->job,
+        sqlite3_column_int64(row, 0),
+        store_judge_s(sqlite3_column_double(row, 1)),
+        store_judge_s(sqlite3_column_double(row, 2)),
+        sqlite3_column_int(row, 3),
+        sqlite3_column_int(row, 4),
+        column(row, 5)};
+    return store_judge_count(attempt.number) ? look->fn(look->arg, &attempt)
+                                             : true;
 }
 
-enum firn_status store_each_epoch(struct store *store, firn_job_id job,
-                                  store_epoch_fn *fn, void *arg,
-                                  struct firn_error *err)
+enum firn_status store_each_attempt(struct store *store, firn_job_id job,
+                                    store_attempt_fn *fn, void *arg,
+                                    struct firn_error *err)
 {
-    struct epoch_look look = {fn, arg, job};
-    sqlite3_stmt *sql = store_sql(store, SQL_EACH_EPOCH);
+    struct attempt_look look = {fn, arg, job};
+    sqlite3_stmt *sql = store_sql(store, SQL_EACH_ATTEMPT);
     sqlite3_bind_int(sql, 1, job);
-    return each(store, sql, show_epoch, &look, err);
+    return each(store, sql, show_attempt, &look, err);
 }
 
 enum firn_status store_add_event(struct store *store, struct store_event *event,
@@ -355,7 +357,7 @@ enum firn_status store_each_event(struct store *store, int64_t after,
 }
 
 enum firn_status store_add_report(struct store *store, firn_job_id job,
-                                  int64_t epoch, double at_s,
+                                  int64_t attempt, double at_s,
                                   const struct firn_trainer_report *report,
                                   struct firn_error *err)
 {
@@ -364,7 +366,7 @@ enum firn_status store_add_report(struct store *store, firn_job_id job,
     firn_trainer_report_write(text, n + 1, report);
     struct store_change change = store_change(store, SQL_ADD_REPORT, 4);
     store_give_int(&change, 1, job);
-    store_give_int(&change, 2, epoch);
+    store_give_int(&change, 2, attempt);
     store_give_real(&change, 3, at_s);
     store_give_text(store, &change, 4, text);
     mem_free(text);
@@ -447,12 +449,12 @@ enum firn_status store_get_meta(struct store *store, const char *key,
  * attempt ended at the latest when the next one started. An attempt that has an
  * end keeps it. */
 enum firn_status store_close_attempts(struct store *store,
-                                      const struct store_epoch *last,
+                                      const struct store_attempt *last,
                                       int *nclosed, struct firn_error *err)
 {
-    struct store_change change = store_change(store, SQL_CLOSE_EPOCHS, 5);
+    struct store_change change = store_change(store, SQL_CLOSE_ATTEMPTS, 5);
     store_give_int(&change, 1, last->job);
-    store_give_int(&change, 2, last->epoch);
+    store_give_int(&change, 2, last->number);
     store_give_real(&change, 3, last->ended_s);
     store_give_int(&change, 4, last->end);
     store_give_int(&change, 5, last->exit_status);

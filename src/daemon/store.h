@@ -88,23 +88,23 @@ enum firn_status store_find_request(struct store *store, const char *user,
                                     struct firn_error *err);
 
 /* An attempt to run a job, and its end. */
-struct store_epoch {
+struct store_attempt {
     firn_job_id job;
-    int64_t epoch; /* number of the attempt, from 1 */
+    int64_t number; /* from 1 */
     double started_s, ended_s;
     int end; /* enum firn_end; -1: still open */
     int exit_status;
     const char *held;
 };
-enum firn_status store_put_epoch(struct store *store,
-                                 const struct store_epoch *epoch,
-                                 struct firn_error *err);
+enum firn_status store_put_attempt(struct store *store,
+                                   const struct store_attempt *attempt,
+                                   struct firn_error *err);
 
-/* Ends the open attempts of last->job up to last->epoch as `last` says; each at
- * the start of the next one, the last of all at last->ended_s. *nclosed: how
+/* Ends the open attempts of last->job up to last->number as `last` says; each
+ * at the start of the next one, the last of all at last->ended_s. *nclosed: how
  * many there were. */
 enum firn_status store_close_attempts(struct store *store,
-                                      const struct store_epoch *last,
+                                      const struct store_attempt *last,
                                       int *nclosed, struct firn_error *err);
 /* Ends the open attempts of all finished jobs as lost: once, when it is opened.
  * *nclosed: how many there were. */
@@ -127,7 +127,7 @@ int64_t store_last_event(const struct store *store);
 enum firn_status store_add_event(struct store *store, struct store_event *event,
                                  struct firn_error *err);
 enum firn_status store_add_report(struct store *store, firn_job_id job,
-                                  int64_t epoch, double at_s,
+                                  int64_t attempt, double at_s,
                                   const struct firn_trainer_report *report,
                                   struct firn_error *err);
 
@@ -163,13 +163,13 @@ typedef bool store_event_fn(void *arg, const struct store_event *event);
 enum firn_status store_each_event(struct store *store, int64_t after,
                                   size_t most, store_event_fn *fn, void *arg,
                                   struct firn_error *err);
-typedef bool store_epoch_fn(void *arg, const struct store_epoch *epoch);
-enum firn_status store_each_epoch(struct store *store, firn_job_id job,
-                                  store_epoch_fn *fn, void *arg,
-                                  struct firn_error *err);
+typedef bool store_attempt_fn(void *arg, const struct store_attempt *attempt);
+enum firn_status store_each_attempt(struct store *store, firn_job_id job,
+                                    store_attempt_fn *fn, void *arg,
+                                    struct firn_error *err);
 
 /* The reports of a job from the oldest on. */
-typedef bool store_report_fn(void *arg, int64_t epoch, double at_s,
+typedef bool store_report_fn(void *arg, int64_t attempt, double at_s,
                              const struct firn_trainer_report *report);
 enum firn_status store_each_report(struct store *store, firn_job_id job,
                                    store_report_fn *fn, void *arg,
@@ -194,7 +194,7 @@ struct store_end {
     firn_job_id id;
     bool is_over;
     double ended_s;
-    int64_t epoch; /* its last attempt */
+    int64_t attempt; /* its last attempt */
 };
 typedef bool store_end_fn(void *arg, const struct store_end *end);
 enum firn_status store_each_end(struct store *store, firn_job_id after,

@@ -40,9 +40,9 @@ struct field {
     {                                        \
 #f, kind, changes, AT(f), 0, INT_MAX \
     }
-#define COUNTED(f)                                \
-    {                                             \
-#f, I64, true, AT(f), 0, INT64_C(1) << 53 \
+#define COUNTED(column, f)                            \
+    {                                                 \
+        column, I64, true, AT(f), 0, INT64_C(1) << 53 \
     }
 #define HOW(f, kind, most)                        \
     {                                             \
@@ -67,7 +67,7 @@ static const struct field fields[] = {
     FIELD(why, CHARS, true),
     FIELD(is_held, JOB_AS_BOOL, true),
     FIELD(is_ending, JOB_AS_BOOL, true),
-    COUNTED(epoch),
+    COUNTED("epoch", attempt),
     FIELD(nretries, JOB_AS_INT, true),
     {"exit_status", JOB_AS_INT, true, AT(exit_status), INT_MIN, INT_MAX},
     FIELD(gpu_type, CHARS, true),
@@ -79,7 +79,7 @@ static const struct field fields[] = {
     HOW(merged_with, JOB_ID, INT_MAX - 1),
     HOW(after, JOB_ID, INT_MAX - 1),
     FIELD(reported_s, JOB_AS_REAL, true),
-    COUNTED(reported_epoch),
+    COUNTED("reported_epoch", reported_attempt),
 };
 
 /* Behind the fields: is it over; the last report and the orders, as JSON. */

@@ -354,7 +354,7 @@ static void finish(struct local *local, struct localjob *job,
                    const struct attempt_exit *result, bool has_run)
 {
     struct firn_event event = {.job = job->base.id,
-                               .epoch = job->base.attempt,
+                               .attempt = job->base.attempt,
                                .phase = FIRN_PHASE_GONE};
     bool was_planned = job->base.is_planned;
     bool was_killed = job->base.was_forced && was_planned;

@@ -176,8 +176,8 @@ bool local_start(struct local *local, struct localjob *job)
             job->base.again_s = latest_s;
         return false;
     }
-    if (local->host.next_epoch(local->host.arg, job->base.id,
-                               &job->base.attempt, &err) != FIRN_OK) {
+    if (local->host.next_attempt(local->host.arg, job->base.id,
+                                 &job->base.attempt, &err) != FIRN_OK) {
         roster_retry(&local->roster, &job->base, err.text);
         return false;
     }

@@ -247,7 +247,7 @@ void roster_report_end(struct roster *r, const struct rosterjob *job,
 {
     roster_report(r, (struct firn_event){.kind = kind,
                                          .job = job->id,
-                                         .epoch = job->attempt,
+                                         .attempt = job->attempt,
                                          .end = (int)end});
 }
 
@@ -261,7 +261,7 @@ void roster_phase(struct roster *r, struct rosterjob *job,
     if (phase != FIRN_PHASE_QUEUED)
         roster_report(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                              .job = job->id,
-                                             .epoch = job->attempt,
+                                             .attempt = job->attempt,
                                              .phase = (int)phase});
 }
 

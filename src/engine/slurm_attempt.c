@@ -139,7 +139,7 @@ static void finish(struct slurm *slurm, struct slurmjob *job,
                    const struct attempt_exit *result, bool has_run)
 {
     struct firn_event event = {.job = job->base.id,
-                               .epoch = job->base.attempt,
+                               .attempt = job->base.attempt,
                                .phase = FIRN_PHASE_GONE,
                                .end = result->end,
                                .exit_status = result->status};

@@ -166,8 +166,8 @@ void slurm_start(struct slurm *slurm, struct slurmjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (slurm->host.next_epoch(slurm->host.arg, job->base.id,
-                               &job->base.attempt, &err) != FIRN_OK) {
+    if (slurm->host.next_attempt(slurm->host.arg, job->base.id,
+                                 &job->base.attempt, &err) != FIRN_OK) {
         roster_retry(&slurm->roster, &job->base, err.text);
         return;
     }

@@ -239,8 +239,8 @@ static void add_related_jobs(const struct firn_launch *launch,
     for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)
         buf_printf(&words, "%s%s", i > 0 ? "\x1f" : "", mate->argv[i]);
     add_int(out, "FIRN_MATE_JOB", mate->job);
-    add_int(out, "FIRN_MATE_ATTEMPT", mate->epoch);
-    add_int(out, "FIRN_MATE_EPOCH", mate->epoch);
+    add_int(out, "FIRN_MATE_ATTEMPT", mate->attempt);
+    add_int(out, "FIRN_MATE_EPOCH", mate->attempt);
     add_text(out, "FIRN_MATE_TOKEN", mate->token);
     add_text(out, "FIRN_MATE_DIR", mate->ckpt);
     add_text(out, "FIRN_MATE_DATA", mate->dataset);

@@ -86,10 +86,10 @@ bool firn_mate_find(struct firn_mate *mate)
     const char *words = word_of("FIRN_MATE_ARGV");
     if (found.job[0] == '\0')
         return false;
-    found.epoch = number_of(getenv("FIRN_MATE_ATTEMPT") != NULL
-                                ? "FIRN_MATE_ATTEMPT"
-                                : "FIRN_MATE_EPOCH", /* older schedulers' */
-                            INT64_MAX);
+    found.attempt = number_of(getenv("FIRN_MATE_ATTEMPT") != NULL
+                                  ? "FIRN_MATE_ATTEMPT"
+                                  : "FIRN_MATE_EPOCH", /* older schedulers' */
+                              INT64_MAX);
     found.nthreads = (int)number_of("FIRN_MATE_THREADS", 1 << 20);
     found.frozen_max = share_of("FIRN_MATE_FREEZE_MAX");
     if (words[0] != '\0' && !read_words(&found, words)) {

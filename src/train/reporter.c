@@ -253,7 +253,7 @@ static enum firn_status open_post(struct firn_reporter *r,
                                     .token = setting(c->token, "FIRN_TOKEN")};
     if (post.url == NULL)
         return FIRN_OK;
-    FIRN_TRY(find_attempt(c->epoch, &post.attempt, err));
+    FIRN_TRY(find_attempt(c->attempt, &post.attempt, err));
     post.timeout_s = fmin(fmax(4 * r->pause_max_s, 1), 10);
     return firn_post_open(&r->post, &post, err);
 }
@@ -321,7 +321,7 @@ enum firn_status firn_reporter_open(struct firn_reporter **out,
                                     struct firn_error *err)
 {
     static const struct firn_reporter_config by_environment = {
-        .epoch = -1, .catch_signal = true};
+        .attempt = -1, .catch_signal = true};
     const struct firn_reporter_config *c =
         config != NULL ? config : &by_environment;
     if (!isfinite(c->pause_max_s) || c->pause_max_s < 0)

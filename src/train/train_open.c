@@ -188,11 +188,11 @@ static enum firn_status open_reporter(struct firn_train *t,
                                       struct firn_error *err)
 {
     struct firn_reporter_config r = {
-        .url = t->rank == 0 ? NULL : "", .epoch = -1, .catch_signal = true};
+        .url = t->rank == 0 ? NULL : "", .attempt = -1, .catch_signal = true};
     if (as != NULL) {
         r.job = as->job;
         r.token = as->token;
-        r.epoch = as->epoch;
+        r.attempt = as->attempt;
     }
     FIRN_TRY(firn_reporter_open(&t->reporter, &r, err));
     const char *url = getenv("FIRN_URL");

@@ -311,9 +311,9 @@ struct live_job *api_job_of(firn_job_id id)
 void api_run_job(firn_job_id id)
 {
     struct firn_error err;
-    int64_t epoch;
+    int64_t attempt;
     struct live_job *job = api_job_of(id);
-    assert_int_equal(book_next_epoch(api_scene.book, job, &epoch, &err),
+    assert_int_equal(book_next_attempt(api_scene.book, job, &attempt, &err),
                      FIRN_OK);
     assert_int_equal(book_state(api_scene.book, job, LIVE_RUNNING,
                                 LIVE_BECAUSE_NONE, ++api_scene.now_s, "it runs",

@@ -49,13 +49,13 @@ static enum firn_status attempt(struct book *book, struct live_job *job,
     report.step = 1000 * (uint64_t)number;
     report.progress = 0.1 * (double)number;
     FIRN_TRY(book_report(book, job, number, &report, at_s + 60, err));
-    struct store_epoch epoch = {.job = job->id,
-                                .epoch = number,
-                                .started_s = at_s,
-                                .ended_s = at_s + 100,
-                                .end = FIRN_END_CHECKPOINT,
-                                .held = "n0[0]"};
-    FIRN_TRY(book_epoch_ended(book, job, &epoch, err));
+    struct store_attempt last = {.job = job->id,
+                                 .number = number,
+                                 .started_s = at_s,
+                                 .ended_s = at_s + 100,
+                                 .end = FIRN_END_CHECKPOINT,
+                                 .held = "n0[0]"};
+    FIRN_TRY(book_attempt_ended(book, job, &last, err));
     FIRN_TRY(book_held(book, job, "-", err));
     return book_state(book, job, LIVE_PENDING, LIVE_BECAUSE_POLICY, at_s, "",
                       err);

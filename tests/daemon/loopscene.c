@@ -19,7 +19,7 @@ enum { JOBS = 64 };
 /* What outlives the scheduler: a job's processes. */
 struct actor {
     firn_job_id id; /* 0: the slot is free */
-    int64_t epoch;
+    int64_t attempt;
     enum firn_phase phase;
     bool is_asked, is_cancelled;
     firn_job_id mate, after; /* as its launch names them; 0: none */
@@ -79,15 +79,16 @@ static void start(struct fake *f, firn_job_id id)
             actor = &actors[i];
     assert_non_null(actor);
     assert_null(actor_of(id));
-    int64_t epoch = 0;
-    enum firn_status status = f->host.next_epoch(f->host.arg, id, &epoch, &err);
+    int64_t attempt = 0;
+    enum firn_status status =
+        f->host.next_attempt(f->host.arg, id, &attempt, &err);
     if (status == FIRN_EUNSAVED)
         return; /* its number is not on disk: it is tried again */
     assert_int_equal(status, FIRN_OK);
     assert_true(f->host.launch(f->host.arg, id, &launch));
     assert_true(launch.argv[0] != NULL || launch.inbox[0] != '\0');
     *actor = (struct actor){.id = id,
-                            .epoch = epoch,
+                            .attempt = attempt,
                             .phase = FIRN_PHASE_RUNNING,
                             .mate = launch.mate != NULL ? launch.mate->job : 0,
                             .after = launch.after_job,
@@ -99,12 +100,12 @@ static void start(struct fake *f, firn_job_id id)
              launch.mate != NULL ? launch.mate->freeze_max : 0);
     if (launch.mate != NULL)
         assert_int_equal(
-            launch.mate->epoch,
+            launch.mate->attempt,
             book_job(((struct loop *)f->host.arg)->book, launch.mate->job)
-                ->epoch);
+                ->attempt);
     owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                .job = id,
-                               .epoch = epoch,
+                               .attempt = attempt,
                                .phase = FIRN_PHASE_RUNNING});
 }
 
@@ -152,22 +153,22 @@ static bool next(void *state, double until_s, struct firn_event *out,
 }
 
 static enum firn_status adopt(void *state, const struct firn_job *job,
-                              int64_t epoch, struct firn_error *err)
+                              int64_t attempt, struct firn_error *err)
 {
     struct fake *f = state;
     struct actor *actor = actor_of(job->id);
     (void)err;
-    bool is_there = actor != NULL && actor->epoch == epoch;
+    bool is_there = actor != NULL && actor->attempt == attempt;
     *want_of(f, job->id) = is_there ? job->held.nparts : 0;
     if (is_there)
         owe(f, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                    .job = job->id,
-                                   .epoch = epoch,
+                                   .attempt = attempt,
                                    .phase = FIRN_PHASE_RUNNING});
     else /* never started, or gone */
         owe(f, (struct firn_event){.kind = FIRN_EVENT_FAIL,
                                    .job = job->id,
-                                   .epoch = epoch,
+                                   .attempt = attempt,
                                    .end = FIRN_END_LOST});
     return FIRN_OK;
 }
@@ -409,7 +410,7 @@ static void finish(struct loopscene *s, const char *name,
         fail_msg("job %s has no processes", name);
     owe(fake_of(s), (struct firn_event){.kind = kind,
                                         .job = id,
-                                        .epoch = actor->epoch,
+                                        .attempt = actor->attempt,
                                         .end = (int)end,
                                         .exit_status = status});
     *actor = (struct actor){0};
@@ -484,7 +485,7 @@ void loopscene_report(struct loopscene *s, const char *name, double progress,
     report.step = (uint64_t)(progress * 100);
     report.step_s = step_s;
     report.memory_mib = memory_mib;
-    if (book_report(s->loop->book, job, job->epoch, &report, clock_s, &err) !=
+    if (book_report(s->loop->book, job, job->attempt, &report, clock_s, &err) !=
         FIRN_OK)
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
@@ -505,7 +506,7 @@ const char *loopscene_text(struct loopscene *s)
     return out;
 }
 
-int loopscene_epochs(void)
+int loopscene_attempts(void)
 {
     int n = 0;
     for (int i = 0; i < JOBS; i++)
@@ -545,6 +546,6 @@ void loopscene_open_pair(struct loopscene *s)
     loopscene_submit(s, "b", LOOPSCENE_TASK("two"));
     loopscene_turn(s);
     assert_string_equal(loopscene_text(s), LOOPSCENE_MERGED);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_int_equal(loopscene_mate(s, "a"), loopscene_job(s, "b")->id);
 }

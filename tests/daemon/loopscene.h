@@ -80,7 +80,7 @@ void loopscene_report(struct loopscene *s, const char *name, double progress,
 /* "a running n0[0]; b pending -" */
 const char *loopscene_text(struct loopscene *s);
 /* Processes that the engine has, of all jobs. */
-int loopscene_epochs(void);
+int loopscene_attempts(void);
 /* The job that its launch names, to be trained with it, or before it; 0: none,
  * FIRN_NO_JOB: it has no processes. */
 firn_job_id loopscene_mate(struct loopscene *s, const char *name);

@@ -88,8 +88,8 @@ struct live_job *job_scene(firn_job_id id)
                        &job->reported_s};
     for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)
         *reals[i] = 0.1 + (double)i;
-    job->epoch = 5;
-    job->reported_epoch = 4;
+    job->attempt = 5;
+    job->reported_attempt = 4;
     job->state = LIVE_RESIZING;
     job->reason = LIVE_BECAUSE_FRAGMENTED;
     str_copy(job->token, sizeof job->token, "feed");
@@ -160,8 +160,8 @@ struct firn_buf job_as_text(const struct live_job *job)
                job->ended_s, (int)job->state, (int)job->reason, job->why,
                job->is_held, job->is_ending);
     buf_printf(&out, "%lld|%d|%d|%s|%.17g|%lld|%.17g|%zu|%.17g|%d\n",
-               (long long)job->epoch, job->nretries, job->exit_status,
-               job->held, job->reported_s, (long long)job->reported_epoch,
+               (long long)job->attempt, job->nretries, job->exit_status,
+               job->held, job->reported_s, (long long)job->reported_attempt,
                job->last.progress, job->last.nlayers,
                job->last.nlayers > 0 ? job->last.variance[0] : -1,
                job->orders.nfrozen);

@@ -129,11 +129,11 @@ struct kept {
     uint64_t steps[4000];
 };
 
-static bool keep(void *arg, int64_t epoch, double at_s,
+static bool keep(void *arg, int64_t attempt, double at_s,
                  const struct firn_trainer_report *one)
 {
     struct kept *kept = arg;
-    (void)epoch, (void)at_s;
+    (void)attempt, (void)at_s;
     assert_true(kept->n < 4000);
     kept->steps[kept->n++] = one->step;
     return true;

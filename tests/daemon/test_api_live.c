@@ -15,13 +15,13 @@
 
 /* --- reports ----------------------------------------------------------- */
 
-static json_t *report(firn_job_id id, const char *epoch, const char *body,
+static json_t *report(firn_job_id id, const char *attempt, const char *body,
                       int status)
 {
     char header[300], target[64];
     snprintf(header, sizeof header, "Authorization: Bearer %s\r\n%s%s%s",
-             api_job_of(id)->token, epoch ? "Firn-Epoch: " : "",
-             epoch ? epoch : "", epoch ? "\r\n" : "");
+             api_job_of(id)->token, attempt ? "Firn-Epoch: " : "",
+             attempt ? attempt : "", attempt ? "\r\n" : "");
     snprintf(target, sizeof target, "/jobs/%d/reports", id);
     return api_ask_with("POST", target, header, body, status);
 }
@@ -54,9 +54,9 @@ static void impossible_reports_change_nothing(void **state)
                            "{\"step\": -1}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         json_decref(report(1, "1", wrong[i], 400));
-    const char *epochs[] = {NULL, "", "x", "-1", "1 2"};
-    for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++)
-        json_decref(report(1, epochs[i], "{\"step\": 12}", 400));
+    const char *attempts[] = {NULL, "", "x", "-1", "1 2"};
+    for (size_t i = 0; i < sizeof attempts / sizeof *attempts; i++)
+        json_decref(report(1, attempts[i], "{\"step\": 12}", 400));
     json_decref(report(1, "0", "{\"step\": 12}", 410));
     json_decref(report(1, "2", "{\"step\": 12}", 410));
     assert_int_equal(api_scene.nreported, 1);
@@ -173,11 +173,11 @@ static void a_removed_log_is_answered_with_410(void **state)
 {
     (void)state;
     struct firn_error err;
-    int64_t epoch;
+    int64_t attempt;
     api_just("POST", "/v1/jobs", api_simple, 201);
     struct live_job *job = api_job_of(1);
     expect_log("", "", NULL);
-    assert_int_equal(book_next_epoch(api_scene.book, job, &epoch, &err),
+    assert_int_equal(book_next_attempt(api_scene.book, job, &attempt, &err),
                      FIRN_OK);
     expect_log("", "", NULL); /* it is to come */
     assert_int_equal(book_state(api_scene.book, job, LIVE_FAILED,

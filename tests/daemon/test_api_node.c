@@ -60,8 +60,8 @@ static void gpus_are_shown_by_the_names_of_nodes(void **state)
     api_just("POST", "/v1/jobs", api_simple, 201);
     struct live_job *job = api_job_of(1);
     assert_int_equal(book_held(api_scene.book, job, "n0[0-1]", &err), FIRN_OK);
-    int64_t epoch;
-    assert_int_equal(book_next_epoch(api_scene.book, job, &epoch, &err),
+    int64_t attempt;
+    assert_int_equal(book_next_attempt(api_scene.book, job, &attempt, &err),
                      FIRN_OK);
     json_t *answer = api_ask("GET", "/v1/jobs/1", "", 200);
     api_expect(answer, "gpus", "zero[0-1]");

@@ -33,10 +33,10 @@ static void start_and_end(firn_job_id id, const char *held, double ran_s,
 {
     struct firn_error err;
     api_run_job(id);
-    struct store_epoch epoch = {
-        id, api_job_of(id)->epoch, 2000, 2000 + ran_s, (int)end, 0, held};
+    struct store_attempt attempt = {
+        id, api_job_of(id)->attempt, 2000, 2000 + ran_s, (int)end, 0, held};
     assert_int_equal(
-        book_epoch_ended(api_scene.book, api_job_of(id), &epoch, &err),
+        book_attempt_ended(api_scene.book, api_job_of(id), &attempt, &err),
         FIRN_OK);
 }
 

@@ -17,11 +17,11 @@
 
 #define SOFT "gpus: 1\ncheckpoint: {grace: 10}\n"
 
-static bool add_row(void *arg, const struct store_epoch *row)
+static bool add_row(void *arg, const struct store_attempt *row)
 {
     struct firn_buf *out = arg;
     buf_printf(out, "%s%lld %d %s", out->n > 0 ? "; " : "",
-               (long long)row->epoch, row->end,
+               (long long)row->number, row->end,
                row->end < 0                     ? "open"
                : row->ended_s >= row->started_s ? "closed"
                                                 : "ends before it starts");
@@ -34,9 +34,9 @@ static const char *rows(struct loopscene *s, const char *name)
     static char out[256];
     struct firn_buf text = {0};
     struct firn_error err = {0};
-    assert_int_equal(store_each_epoch(s->loop->store,
-                                      loopscene_job(s, name)->id, add_row,
-                                      &text, &err),
+    assert_int_equal(store_each_attempt(s->loop->store,
+                                        loopscene_job(s, name)->id, add_row,
+                                        &text, &err),
                      FIRN_OK);
     snprintf(out, sizeof out, "%s", text.n > 0 ? text.at : "");
     buf_release(&text);
@@ -63,7 +63,7 @@ static void an_attempt_that_a_resize_ended_has_an_end(void **unused)
     loop_changed(s.loop, job);
     loopscene_pass(&s, 100);
     loopscene_leave(&s, "a");
-    assert_int_equal(job->epoch, 2);
+    assert_int_equal(job->attempt, 2);
     assert_string_equal(rows(&s, "a"), "1 1 closed; 2 -1 open");
     loopscene_pass(&s, 50);
     assert_true(fabs(ran_s(&s, "a") - 250) < 10);
@@ -107,16 +107,16 @@ static void an_attempt_without_an_end_gets_one_at_the_next_start(void **unused)
     loopscene_pass(&s, 100);
     loopscene_fail(&s, "b", FIRN_END_FAILED, 1);
     loopscene_pass(&s, 100);
-    assert_int_equal(b->epoch, 2);
-    struct store_epoch open = {.job = b->id,
-                               .epoch = 1,
-                               .started_s = started_s,
-                               .end = -1,
-                               .held = "n0[0]"};
-    struct store_epoch over = open;
+    assert_int_equal(b->attempt, 2);
+    struct store_attempt open = {.job = b->id,
+                                 .number = 1,
+                                 .started_s = started_s,
+                                 .end = -1,
+                                 .held = "n0[0]"};
+    struct store_attempt over = open;
     over.job = loopscene_job(&s, "a")->id;
-    store_put_epoch(s.loop->store, &open, &err);
-    store_put_epoch(s.loop->store, &over, &err);
+    store_put_attempt(s.loop->store, &open, &err);
+    store_put_attempt(s.loop->store, &over, &err);
     assert_int_equal(store_commit(s.loop->store, &err), FIRN_OK);
     assert_string_equal(rows(&s, "a"), "1 -1 open");
     assert_string_equal(rows(&s, "b"), "1 -1 open; 2 -1 open");

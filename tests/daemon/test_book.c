@@ -213,8 +213,8 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
     struct heard heard = {0}, kept = {0};
     book_listen(d.book, hear, &heard);
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = 0;
-    struct store_epoch end = {1, 1, 100, 200, FIRN_END_DONE, 0, "n0[0]"};
+    int64_t attempt = 0;
+    struct store_attempt end = {1, 1, 100, 200, FIRN_END_DONE, 0, "n0[0]"};
     book_priority(d.book, job, 7, 101, &oops);
     book_bounds(d.book, job, 2, 4, 102, &oops);
     book_hold(d.book, job, true, 103, &oops);
@@ -223,11 +223,11 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
     book_state(d.book, job, LIVE_STARTING, LIVE_BECAUSE_NONE, 105, "on n0",
                &oops);
     book_held(d.book, job, "n0[0]", &oops);
-    book_next_epoch(d.book, job, &epoch, &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
     book_state(d.book, job, LIVE_RUNNING, LIVE_BECAUSE_NONE, 106, "seen",
                &oops);
     book_cancel(d.book, job, 107, "ann wants it gone", &oops);
-    book_epoch_ended(d.book, job, &end, &oops);
+    book_attempt_ended(d.book, job, &end, &oops);
     book_state(d.book, job, LIVE_CANCELLED, LIVE_BECAUSE_USER, 108, "by ann",
                &oops);
     assert_string_equal(heard.text,
@@ -279,7 +279,7 @@ static void a_finished_job_cannot_be_changed(void **state)
     (void)state;
     struct liveset d = liveset_open();
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     struct firn_trainer_report report = firn_trainer_report_unknown();
     book_state(d.book, job, LIVE_LOST, LIVE_BECAUSE_VANISHED, 1, "gone", &oops);
     enum firn_status statuses[] = {
@@ -289,13 +289,13 @@ static void a_finished_job_cannot_be_changed(void **state)
         book_priority(d.book, job, 2, 2, &oops),
         book_cancel(d.book, job, 2, "", &oops),
         book_retry(d.book, job, 2, 2, "", &oops),
-        book_next_epoch(d.book, job, &epoch, &oops),
+        book_next_attempt(d.book, job, &attempt, &oops),
         book_report(d.book, job, 0, &report, 2, &oops)};
     for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
         assert_int_equal(statuses[i], FIRN_EINVAL);
     assert_string_equal(oops.text, "job 1 (a) is over: it was lost");
     assert_int_equal(job->state, LIVE_LOST);
-    assert_int_equal(job->epoch, 0);
+    assert_int_equal(job->attempt, 0);
     liveset_close(&d);
 }
 
@@ -304,24 +304,25 @@ static void an_attempt_is_on_disk_when_its_number_is_given_out(void **state)
     (void)state;
     struct liveset d = liveset_open();
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     for (int64_t want = 1; want <= 3; want++) {
-        assert_int_equal(book_next_epoch(d.book, job, &epoch, &oops), FIRN_OK);
-        assert_int_equal(epoch, want);
+        assert_int_equal(book_next_attempt(d.book, job, &attempt, &oops),
+                         FIRN_OK);
+        assert_int_equal(attempt, want);
         assert_false(store_has_changes(d.store));
         liveset_close(&d); /* without a commit */
         d = liveset_open();
         job = book_job(d.book, 1);
-        assert_int_equal(job->epoch, want);
+        assert_int_equal(job->attempt, want);
     }
-    struct store_epoch end = {1, 2, 1, 2, FIRN_END_FAILED, 9, ""};
-    assert_int_equal(book_epoch_ended(d.book, job, &end, &oops), FIRN_OK);
+    struct store_attempt end = {1, 2, 1, 2, FIRN_END_FAILED, 9, ""};
+    assert_int_equal(book_attempt_ended(d.book, job, &end, &oops), FIRN_OK);
     assert_int_equal(job->exit_status, 0); /* it was not the last */
-    end.epoch = 3;
-    assert_int_equal(book_epoch_ended(d.book, job, &end, &oops), FIRN_OK);
+    end.number = 3;
+    assert_int_equal(book_attempt_ended(d.book, job, &end, &oops), FIRN_OK);
     assert_int_equal(job->exit_status, 9);
-    end.epoch = 4;
-    assert_int_equal(book_epoch_ended(d.book, job, &end, &oops), FIRN_EINVAL);
+    end.number = 4;
+    assert_int_equal(book_attempt_ended(d.book, job, &end, &oops), FIRN_EINVAL);
     liveset_close(&d);
 }
 
@@ -330,8 +331,8 @@ static void a_killed_daemon_never_uses_a_number_twice(void **state)
 {
     (void)state;
     static const char *const points[] = {
-        "book.epoch.before", "store.commit.before", "store.commit.after",
-        "book.epoch.after"};
+        "book.attempt.before", "store.commit.before", "store.commit.after",
+        "book.attempt.after"};
     struct liveset d = liveset_open();
     liveset_add(&d, "a");
     scene_commit(d.store);
@@ -342,27 +343,27 @@ static void a_killed_daemon_never_uses_a_number_twice(void **state)
         assert_int_equal(pipe(fd), 0);
         pid_t pid = fork();
         if (pid == 0) {
-            int64_t epoch = 0;
+            int64_t attempt = 0;
             char point[64];
             snprintf(point, sizeof point, "%s:3", points[i]);
             setenv("FIRN_FAILPOINT", point, 1);
             failpoint_state = 2; /* has to look again */
             d = liveset_open();
-            while (book_next_epoch(d.book, book_job(d.book, 1), &epoch,
-                                   &oops) == FIRN_OK &&
-                   write(fd[1], &epoch, sizeof epoch) == sizeof epoch)
+            while (book_next_attempt(d.book, book_job(d.book, 1), &attempt,
+                                     &oops) == FIRN_OK &&
+                   write(fd[1], &attempt, sizeof attempt) == sizeof attempt)
                 ;
             _exit(1);
         }
         close(fd[1]);
-        for (int64_t epoch = 0; read(fd[0], &epoch, sizeof epoch) > 0;) {
-            assert_true(epoch > given);
-            given = epoch;
+        for (int64_t attempt = 0; read(fd[0], &attempt, sizeof attempt) > 0;) {
+            assert_true(attempt > given);
+            given = attempt;
         }
         close(fd[0]);
         assert_int_equal(scene_wait(pid), 128 + SIGKILL);
         d = liveset_open();
-        int64_t kept = book_job(d.book, 1)->epoch;
+        int64_t kept = book_job(d.book, 1)->attempt;
         assert_int_equal(kept, given + (i >= 2)); /* not given out, or not */
         liveset_close(&d);
         given = kept;

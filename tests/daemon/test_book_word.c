@@ -38,14 +38,14 @@ static void a_job_keeps_its_number_of_elastic_threads(void **state)
     (void)state;
     struct liveset d = liveset_open();
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     job->ask.is_elastic = true;
     job->ask.threads = 0;
     mem_free(job->ask.consistency);
     job->ask.consistency = mem_strdup(""); /* no 'elastic' in its file */
     assert_int_equal(book_bounds(d.book, job, 1, 4, 1, &oops), FIRN_OK);
     assert_int_equal(job->ask.threads, 0); /* none has begun */
-    assert_int_equal(book_next_epoch(d.book, job, &epoch, &oops), FIRN_OK);
+    assert_int_equal(book_next_attempt(d.book, job, &attempt, &oops), FIRN_OK);
     assert_int_equal(book_bounds(d.book, job, 2, 2, 1, &oops), FIRN_OK);
     liveset_reopen(&d);
     job = book_job(d.book, 1);
@@ -85,11 +85,11 @@ static void impossible_reports_are_refused_and_change_nothing(void **state)
     (void)state;
     struct liveset d = liveset_open();
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     struct firn_trainer_report good = firn_trainer_report_unknown();
     double variance[LIVE_LAYERS + 1] = {0};
-    book_next_epoch(d.book, job, &epoch, &oops);
-    book_next_epoch(d.book, job, &epoch, &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
     good.progress = 0.5;
     good.step = 100;
     assert_int_equal(book_report(d.book, job, 2, &good, 7, &oops), FIRN_OK);
@@ -129,14 +129,14 @@ static void progress_may_fall_from_one_attempt_to_the_next(void **state)
     (void)state;
     struct liveset d = liveset_open();
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     double variance[] = {1, 2, 3};
     struct firn_trainer_report report = firn_trainer_report_unknown();
     report.progress = 0.5;
     report.step = 50;
     report.variance = variance;
     report.nlayers = 3;
-    book_next_epoch(d.book, job, &epoch, &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
     assert_int_equal(book_report(d.book, job, 1, &report, 7, &oops), FIRN_OK);
     liveset_reopen(&d);
     job = book_job(d.book, 1);
@@ -144,7 +144,7 @@ static void progress_may_fall_from_one_attempt_to_the_next(void **state)
     report.progress = 0.4; /* the same start, also after a restart of ours */
     assert_int_equal(book_report(d.book, job, 1, &report, 8, &oops),
                      FIRN_EINVAL);
-    book_next_epoch(d.book, job, &epoch, &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
     report.step = 40;
     report.variance = NULL;
     assert_int_equal(book_report(d.book, job, 2, &report, 9, &oops), FIRN_OK);

@@ -21,7 +21,7 @@ static void a_job_starts_runs_and_ends(void **unused)
     struct live_job *job = loopscene_submit(&s, "a", "gpus: 2");
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), "a running n0[0-1]");
-    assert_int_equal(job->epoch, 1);
+    assert_int_equal(job->attempt, 1);
     assert_true(job->started_s > 0);
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -");
@@ -38,7 +38,7 @@ static void gpus_are_given_once_and_the_next_waits(void **unused)
     loopscene_submit(&s, "b", "gpus: 1");
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), "a running n0[0-1]; b pending -");
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     loopscene_done(&s, "a");
     assert_string_equal(loopscene_text(&s), "a succeeded -; b running n0[0]");
     loopscene_close(&s);
@@ -77,10 +77,10 @@ a_held_job_leaves_its_gpus_and_comes_back_when_released(void **unused)
     assert_string_equal(loopscene_text(&s), "a preempting n0[0]");
     loopscene_hold(&s, job, false); /* before it has left */
     loopscene_turn(&s);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     loopscene_leave(&s, "a");
     assert_string_equal(loopscene_text(&s), "a running n0[0]");
-    assert_int_equal(job->epoch, 2);
+    assert_int_equal(job->attempt, 2);
     loopscene_close(&s);
 }
 
@@ -98,7 +98,7 @@ static void gpus_of_who_is_made_to_leave_are_nobodys_until_then(void **unused)
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s),
                         "a completing n0[0]; b running n0[1]; c pending -");
-    assert_int_equal(c->epoch, 0);
+    assert_int_equal(c->attempt, 0);
     assert_int_equal(
         loop_new_round(s.loop, firn_policy_find("tiresias", &err), &err),
         FIRN_OK);
@@ -171,7 +171,7 @@ static void failures_are_tried_again_as_often_as_the_job_says(void **unused)
     loopscene_turn(&s);
     loopscene_fail(&s, "a", FIRN_END_FAILED, 3);
     assert_int_equal(job->reason, LIVE_BECAUSE_RETRY);
-    assert_int_equal(loopscene_epochs(), 0); /* not at once */
+    assert_int_equal(loopscene_attempts(), 0); /* not at once */
     loopscene_pass(&s, 5);
     assert_string_equal(loopscene_text(&s), "a running n0[0]");
     loopscene_fail(&s, "a", FIRN_END_FAILED, 128 + 9);
@@ -266,7 +266,7 @@ static void new_bounds_resize_a_job_that_runs(void **unused)
     assert_string_equal(loopscene_text(&s), "a resizing n0[0]");
     loopscene_leave(&s, "a");
     assert_string_equal(loopscene_text(&s), "a running n0[0-3]");
-    assert_int_equal(job->epoch, 2);
+    assert_int_equal(job->attempt, 2);
     loopscene_close(&s);
 }
 

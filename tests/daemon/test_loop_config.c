@@ -223,7 +223,7 @@ static void the_wait_before_a_retry_goes_on_over_a_restart(void **unused)
     job = loopscene_job(&s, "a");
     loopscene_pass(&s, 10);
     assert_int_equal(job->state, LIVE_PENDING);
-    assert_int_equal(loopscene_epochs(), 0);
+    assert_int_equal(loopscene_attempts(), 0);
     loopscene_pass(&s, 30);
     assert_int_equal(job->state, LIVE_RUNNING);
     loopscene_close(&s);

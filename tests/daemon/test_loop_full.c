@@ -49,21 +49,22 @@ static void heal(struct loopscene *s)
     turn(s);
 }
 
-static bool see_epoch(void *arg, const struct store_epoch *epoch)
+static bool see_attempt(void *arg, const struct store_attempt *attempt)
 {
     int *counts = arg;
     counts[0]++;
-    counts[1] += epoch->end < 0;
+    counts[1] += attempt->end < 0;
     return true;
 }
 
 /* Of a job: attempts on disk, and those without an end. */
-static void count_epochs(struct loopscene *s, firn_job_id id, int counts[2])
+static void count_attempts(struct loopscene *s, firn_job_id id, int counts[2])
 {
     struct firn_error err;
     counts[0] = counts[1] = 0;
     assert_int_equal(
-        store_each_epoch(s->loop->store, id, see_epoch, counts, &err), FIRN_OK);
+        store_each_attempt(s->loop->store, id, see_attempt, counts, &err),
+        FIRN_OK);
 }
 
 /* What is on disk is what is in memory. */
@@ -77,10 +78,10 @@ static void check_disk(struct loopscene *s)
         assert_int_equal(
             store_read_job(s->loop->store, job->id, &on_disk, &err), FIRN_OK);
         assert_int_equal(on_disk->state, job->state);
-        assert_int_equal(on_disk->epoch, job->epoch);
+        assert_int_equal(on_disk->attempt, job->attempt);
         assert_string_equal(on_disk->held, job->held);
-        count_epochs(s, job->id, counts);
-        assert_int_equal(counts[0], job->epoch);
+        count_attempts(s, job->id, counts);
+        assert_int_equal(counts[0], job->attempt);
         if (live_state_is_over(job->state))
             assert_int_equal(counts[1], 0);
         live_job_free(on_disk);
@@ -104,7 +105,7 @@ static long story(enum disk_fault how, long from, long times)
     commit(&s);
     disk_fail(how, from, times);
     turn(&s);
-    assert_true(loopscene_epochs() <= 2);
+    assert_true(loopscene_attempts() <= 2);
     if (strcmp(state_of(&s, "a"), "running") == 0)
         loopscene_done(&s, "a");
     turn(&s);
@@ -123,7 +124,7 @@ static long story(enum disk_fault how, long from, long times)
     }
     assert_string_equal(loopscene_text(&s),
                         "a succeeded -; b cancelled -; c succeeded -");
-    assert_int_equal(loopscene_epochs(), 0);
+    assert_int_equal(loopscene_attempts(), 0);
     check_disk(&s);
     loopscene_close(&s);
     loopscene_remove_state();
@@ -171,11 +172,11 @@ static long pair_story(enum disk_fault how, long from, long times)
     for (int i = 0; i < 20 && strcmp(loopscene_text(&s), LOOPSCENE_MERGED); i++)
         loopscene_pass(&s, 10);
     assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     check_disk(&s);
     for (firn_job_id id = 1; id <= 2; id++) {
         int counts[2];
-        count_epochs(&s, id, counts);
+        count_attempts(&s, id, counts);
         assert_int_equal(counts[1], 1); /* the one that runs */
     }
     loopscene_close(&s);
@@ -213,7 +214,7 @@ while_it_is_full_nothing_starts_and_a_cancel_ends_processes(void **s)
     loopscene_leave(&scene, "a");
     loopscene_pass(&scene, 60);
     assert_string_equal(loopscene_text(&scene), "a cancelled -; b pending -");
-    assert_int_equal(loopscene_epochs(), 0);
+    assert_int_equal(loopscene_attempts(), 0);
     enum live_reason reason;
     char why[LIVE_TEXT];
     why_waits(scene.loop, loopscene_job(&scene, "b"), &reason, why);
@@ -242,8 +243,8 @@ static void killed_while_it_is_full_it_takes_over_what_runs(void **state)
     loopscene_open(&s, "1x1:v100@16", "fifo", true); /* still full */
     turn(&s);
     heal(&s);
-    assert_int_equal(loopscene_epochs(), 1);
-    assert_int_equal(loopscene_job(&s, "a")->epoch, 1);
+    assert_int_equal(loopscene_attempts(), 1);
+    assert_int_equal(loopscene_job(&s, "a")->attempt, 1);
     check_disk(&s);
     loopscene_close(&s);
 }

@@ -59,7 +59,7 @@ static void jobs_that_need_processes_of_their_own_are_not_merged(void **unused)
         loopscene_submit(&s, "b", aparts[i].b);
         loopscene_submit(&s, "c", "gpus: 1");
         loopscene_turn(&s);
-        if (loopscene_epochs() != 1 || loopscene_mate(&s, "a") > 0 ||
+        if (loopscene_attempts() != 1 || loopscene_mate(&s, "a") > 0 ||
             loopscene_mate(&s, "b") > 0)
             fail_msg("merged, but: %s", aparts[i].said);
         snprintf(want, sizeof want, "[\"not merged with job 2 (b): %s\"]",
@@ -90,7 +90,7 @@ static void jobs_of_two_users_are_not_merged(void **unused)
         loop_changed(s.loop, job);
     }
     loopscene_turn(&s);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_true(loopscene_mate(&s, "a") <= 0);
     assert_non_null(strstr(said_of(&s, "a"), "job 2 (b): another user's"));
     loopscene_close(&s);
@@ -218,7 +218,7 @@ static void say(struct loopscene *s, const char *name, double trained_s)
     report.step = (uint64_t)(trained_s / 20);
     report.step_s = 20;
     report.part_s[FIRN_STEP_BACKWARD] = 10;
-    if (book_report(s->loop->book, job, job->epoch, &report,
+    if (book_report(s->loop->book, job, job->attempt, &report,
                     dock_now_s(&s->loop->dock), &err) != FIRN_OK)
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
@@ -248,7 +248,7 @@ static void a_mate_that_is_not_trained_is_parted_from_its_lead(void **unused)
     rounds(&s, 2);
     loopscene_leave(&s, "a");
     loopscene_pass(&s, 130);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     const char *first = a->state == LIVE_RUNNING ? "a" : "b";
     const char *second = a->state == LIVE_RUNNING ? "b" : "a";
     assert_int_equal(loopscene_mate(&s, first), 0);
@@ -308,12 +308,12 @@ static void new_bounds_of_one_part_them(void **unused)
                          FIRN_OK);
         loop_changed(s.loop, job);
         loopscene_pass(&s, 1);
-        assert_int_equal(loopscene_epochs(), 1);
+        assert_int_equal(loopscene_attempts(), 1);
         assert_int_equal(job->state, LIVE_PREEMPTING);
         assert_non_null(strstr(job->why, "changed its bounds"));
         loopscene_leave(&s, "a");
         loopscene_pass(&s, 1);
-        assert_int_equal(loopscene_epochs(), 1);
+        assert_int_equal(loopscene_attempts(), 1);
         assert_int_equal(loopscene_mate(&s, stays), 0);
         assert_int_equal(job->state, LIVE_PENDING);
         loopscene_done(&s, stays);

@@ -27,7 +27,7 @@ static void say_with(struct loopscene *s, const char *name, double progress,
     report.metric = metric;
     report.part_s[FIRN_STEP_FORWARD] = 4;
     report.part_s[FIRN_STEP_BACKWARD] = 6;
-    if (book_report(s->loop->book, job, job->epoch, &report,
+    if (book_report(s->loop->book, job, job->attempt, &report,
                     dock_now_s(&s->loop->dock), &err) != FIRN_OK)
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
@@ -47,8 +47,8 @@ static void one_training_ends_both_when_both_are_done(void **unused)
     loopscene_open_pair(&s);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
-    assert_int_equal(a->epoch, 1);
-    assert_int_equal(b->epoch, 1);
+    assert_int_equal(a->attempt, 1);
+    assert_int_equal(b->attempt, 1);
     assert_non_null(strstr(a->why, "together with job 2 (b)"));
     assert_non_null(strstr(b->why, "trained by job 1 (a)"));
     say(&s, "a", 1, 4);
@@ -74,12 +74,12 @@ static void a_partner_whose_work_is_not_done_goes_on_alone(void **unused)
     assert_int_equal(b->nretries, 0);
     loopscene_pass(&s, 120);
     /* One job has the GPU now, alone. */
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_int_not_equal(loopscene_mate(&s, "b"), loopscene_job(&s, "c")->id);
     if (b->state != LIVE_RUNNING)
         loopscene_done(&s, "c");
     loopscene_pass(&s, 120);
-    assert_int_equal(b->epoch, 2);
+    assert_int_equal(b->attempt, 2);
     assert_int_equal(loopscene_mate(&s, "b"), 0);
     loopscene_done(&s, "b");
     assert_int_equal(b->state, LIVE_SUCCEEDED);
@@ -153,7 +153,7 @@ static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
         loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
         loopscene_submit(&s, "b", others[i]);
         loopscene_turn(&s);
-        assert_int_equal(loopscene_epochs(), 1);
+        assert_int_equal(loopscene_attempts(), 1);
         assert_true(loopscene_mate(&s, "a") <= 0);
         loopscene_close(&s);
         loopscene_remove(NULL);
@@ -176,11 +176,11 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     say(&s, "a", 0.2, 2);
     say(&s, "b", 0.2, 2);
     loopscene_pass(&s, 120);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_int_not_equal(b->state, LIVE_RUNNING);
     loopscene_leave(&s, "a"); /* by a checkpoint of each */
     loopscene_pass(&s, 1);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_int_equal((a->state == LIVE_RUNNING) + (b->state == LIVE_RUNNING),
                      1);
     const char *first = a->state == LIVE_RUNNING ? "a" : "b";
@@ -195,7 +195,7 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     loopscene_submit(&s, "d", LOOPSCENE_TASK("four"));
     loopscene_done(&s, second);
     loopscene_pass(&s, 120);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_true(loopscene_mate(&s, "c") <= 0);
     loopscene_close(&s);
 }
@@ -237,14 +237,14 @@ static void when_one_is_cancelled_the_other_goes_on_alone(void **unused)
         loopscene_cancel(&s, job);
         loopscene_turn(&s);
         assert_int_equal(job->state, LIVE_COMPLETING);
-        assert_int_equal(loopscene_epochs(), 1);
+        assert_int_equal(loopscene_attempts(), 1);
         loopscene_leave(&s, "a");
         loopscene_pass(&s, 1);
         assert_int_equal(job->state, LIVE_CANCELLED);
         assert_int_equal(loopscene_job(&s, stays)->state, LIVE_RUNNING);
-        assert_int_equal(loopscene_job(&s, stays)->epoch, 2);
+        assert_int_equal(loopscene_job(&s, stays)->attempt, 2);
         assert_int_equal(loopscene_mate(&s, stays), 0);
-        assert_int_equal(loopscene_epochs(), 1);
+        assert_int_equal(loopscene_attempts(), 1);
         loopscene_close(&s);
         loopscene_remove(NULL);
         folder_make(NULL);
@@ -273,7 +273,7 @@ static void when_one_is_held_the_other_goes_on_alone(void **unused)
         loopscene_hold(&s, job, false);
         loopscene_turn(&s);
         assert_int_equal(job->state, LIVE_RUNNING);
-        assert_int_equal(job->epoch, 2);
+        assert_int_equal(job->attempt, 2);
         loopscene_close(&s);
         loopscene_remove(NULL);
         folder_make(NULL);
@@ -295,7 +295,7 @@ static void a_failed_training_of_two_is_charged_to_neither(void **unused)
         const struct live_job *a = loopscene_job(&s, "a");
         const struct live_job *b = loopscene_job(&s, "b");
         assert_int_equal(a->nretries + b->nretries, 0);
-        assert_int_equal(loopscene_epochs(), 1); /* alone from here on */
+        assert_int_equal(loopscene_attempts(), 1); /* alone from here on */
         const char *first = a->state == LIVE_RUNNING ? "a" : "b";
         assert_int_equal(loopscene_mate(&s, first), 0);
         loopscene_fail(&s, first, FIRN_END_FAILED, 3); /* its own failure */
@@ -316,12 +316,12 @@ static void a_training_of_two_outlives_firnd(void **unused)
     loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
     loopscene_turn(&s);
     assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
     assert_ptr_equal(partner_of(s.loop->book, a), b);
     assert_ptr_equal(partner_of(s.loop->book, b), a);
-    assert_int_equal(b->epoch, 1);
+    assert_int_equal(b->attempt, 1);
     loopscene_pass(&s, 500); /* rounds see them as merged still */
     assert_string_equal(loopscene_text(&s), LOOPSCENE_MERGED);
     say(&s, "b", 1, 4);
@@ -341,7 +341,7 @@ static void a_training_of_two_whose_processes_died_meanwhile_ends(void **unused)
     loopscene_pass(&s, 1);
     const struct live_job *a = loopscene_job(&s, "a");
     const struct live_job *b = loopscene_job(&s, "b");
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_int_equal((a->state == LIVE_RUNNING) + (b->state == LIVE_RUNNING),
                      1);
     assert_int_equal(a->nretries + b->nretries, 0);
@@ -406,7 +406,7 @@ a_partner_that_loses_its_gpus_before_the_start_waits_again(void **unused)
     loopscene_pass(&s, 1);
     loopscene_done(&s, "a");
     loopscene_pass(&s, 120);
-    assert_int_equal(b->epoch, 1);
+    assert_int_equal(b->attempt, 1);
     loopscene_close(&s);
 }
 
@@ -442,7 +442,7 @@ static void a_drained_node_takes_both_away(void **unused)
     loopscene_turn(&s);
     loopscene_leave(&s, "a");
     loopscene_pass(&s, 1);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     assert_null(strstr(loopscene_text(&s), "n0"));
     loopscene_close(&s);
 }

@@ -66,7 +66,7 @@ static void what_runs_is_taken_over_and_what_waits_waits(void **unused)
     assert_string_equal(
         loopscene_text(&s),
         "soft running n0[0]; rigid running n0[1]; waits pending -");
-    assert_int_equal(loopscene_job(&s, "soft")->epoch, 1);
+    assert_int_equal(loopscene_job(&s, "soft")->attempt, 1);
     assert_true(
         desk_track(&s.loop->desk, loopscene_job(&s, "rigid")->id)->is_pinned);
     loopscene_done(&s, "rigid");
@@ -109,7 +109,7 @@ static void a_job_that_vanished_meanwhile_is_lost_or_tried_again(void **unused)
     assert_int_equal(loopscene_job(&s, "a")->state, LIVE_LOST);
     loopscene_pass(&s, 5);
     assert_int_equal(loopscene_job(&s, "b")->state, LIVE_RUNNING);
-    assert_int_equal(loopscene_job(&s, "b")->epoch, 2);
+    assert_int_equal(loopscene_job(&s, "b")->attempt, 2);
     loopscene_close(&s);
 }
 
@@ -181,7 +181,7 @@ static void a_job_on_a_hundred_nodes_is_taken_over(void **unused)
     loopscene_open(&s, "100x4:v100@16", "fifo", false);
     loopscene_submit(&s, "wide", "gpus: 400\ncheckpoint: {grace: 10}");
     loopscene_turn(&s);
-    assert_int_equal(loopscene_epochs(), 1);
+    assert_int_equal(loopscene_attempts(), 1);
     loopscene_kill(&s);
     loopscene_open(&s, "100x4:v100@16", "fifo", true);
     loopscene_turn(&s);
@@ -189,7 +189,7 @@ static void a_job_on_a_hundred_nodes_is_taken_over(void **unused)
     const struct firn_job *in_round =
         desk_job(&s.loop->desk, desk_track(&s.loop->desk, job->id));
     assert_int_equal(job->state, LIVE_RUNNING);
-    assert_int_equal(job->epoch, 1);
+    assert_int_equal(job->attempt, 1);
     assert_non_null(in_round);
     assert_int_equal(in_round->held.ngpus, 400);
     loopscene_close(&s);
@@ -316,7 +316,7 @@ static void act(struct loopscene *s, struct rng *rng)
     }
 }
 
-/* No GPU is held twice, and every process is of the epoch in the book. */
+/* No GPU is held twice, and every process is of the attempt in the book. */
 static void look(struct loopscene *s)
 {
     int held = 0;
@@ -326,8 +326,8 @@ static void look(struct loopscene *s)
         if (live_state_is_over(job->state))
             assert_string_equal(job->held, "-");
     }
-    assert_true(held <= loopscene_epochs() + NAMES);
-    assert_true(loopscene_epochs() <= NAMES);
+    assert_true(held <= loopscene_attempts() + NAMES);
+    assert_true(loopscene_attempts() <= NAMES);
 }
 
 static void killed_at_any_moment_no_job_is_lost(void **unused)
@@ -364,7 +364,7 @@ static void killed_at_any_moment_no_job_is_lost(void **unused)
     for (int k = 0; k < NAMES; k++)
         if (loopscene_job(&s, names[k])->state != LIVE_SUCCEEDED)
             fail_msg("%s", loopscene_text(&s));
-    assert_int_equal(loopscene_epochs(), 0);
+    assert_int_equal(loopscene_attempts(), 0);
     loopscene_close(&s);
 }
 
@@ -405,7 +405,7 @@ static void ten_thousand_jobs_are_ready_within_two_seconds(void **unused)
     assert_true(least_s < 2 || getenv("FIRN_QUICK") != NULL);
     assert_int_equal(book_count(s.loop->book), n);
     loopscene_turn(&s);
-    assert_int_equal(loopscene_epochs(), 2);
+    assert_int_equal(loopscene_attempts(), 2);
     loopscene_close(&s);
 }
 

@@ -339,10 +339,10 @@ static struct seen events_of(struct loopscene *s, firn_job_id job)
     return seen;
 }
 
-static bool count_report(void *arg, int64_t epoch, double at_s,
+static bool count_report(void *arg, int64_t attempt, double at_s,
                          const struct firn_trainer_report *report)
 {
-    (void)epoch;
+    (void)attempt;
     (void)at_s;
     (void)report;
     ++*(int *)arg;

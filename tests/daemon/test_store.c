@@ -57,7 +57,7 @@ static void every_changed_field_comes_back(void **state)
     job->state = LIVE_FAILED;
     job->reason = LIVE_BECAUSE_EXIT;
     job->is_held = job->is_ending = true;
-    job->epoch = job->reported_epoch = 1ll << 40;
+    job->attempt = job->reported_attempt = 1ll << 40;
     job->nretries = job->exit_status = 3;
     mem_free(job->held);
     job->held = mem_strdup("-");

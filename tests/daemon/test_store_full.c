@@ -73,7 +73,7 @@ static void turn(struct liveset *d, int i)
     struct live_ask ask = {0};
     struct live_job *job = NULL;
     bool is_new = false;
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     snprintf(name, sizeof name, "job%d", i);
     memset(large, 'x', 20000);
     ask.name = mem_strdup(name);
@@ -84,13 +84,13 @@ static void turn(struct liveset *d, int i)
     mem_free(large);
     assert_true(is_new);
     assert_int_equal(job->id, i + 1);
-    assert_int_equal(book_ride(d->book, job, &epoch, &oops), FIRN_OK);
+    assert_int_equal(book_ride(d->book, job, &attempt, &oops), FIRN_OK);
     assert_int_equal(book_held(d->book, job, "n0[0]", &oops), FIRN_OK);
     if (i > 1) {
         struct live_job *other = book_job(d->book, i - 1);
-        struct store_epoch end = {
-            .job = i - 1, .epoch = 1, .ended_s = 0.1 + 1e3 / 3, .held = "-"};
-        assert_int_equal(book_epoch_ended(d->book, other, &end, &oops),
+        struct store_attempt end = {
+            .job = i - 1, .number = 1, .ended_s = 0.1 + 1e3 / 3, .held = "-"};
+        assert_int_equal(book_attempt_ended(d->book, other, &end, &oops),
                          FIRN_OK);
         assert_int_equal(book_state(d->book, other, LIVE_SUCCEEDED,
                                     LIVE_BECAUSE_NONE, 2000.0 / 7, "done",
@@ -206,12 +206,12 @@ static void the_number_of_an_attempt_is_on_disk_before_it_is_used(void **state)
     (void)state;
     struct liveset d = liveset_open();
     struct live_job *job = liveset_add(&d, "a");
-    int64_t epoch = -1;
+    int64_t attempt = -1;
     scene_commit(d.store);
     disk_fail(DISK_FULL, 1, LONG_MAX / 2);
-    assert_int_equal(book_next_epoch(d.book, job, &epoch, &oops),
+    assert_int_equal(book_next_attempt(d.book, job, &attempt, &oops),
                      FIRN_EUNSAVED);
-    assert_int_equal(epoch, -1);
+    assert_int_equal(attempt, -1);
     assert_int_equal(store_room(d.store), ROOM_FULL);
     assert_non_null(strstr(oops.text, "cannot be written"));
     disk_fail(DISK_FULL, 0, 0);

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* --- epochs, events, reports, meta --------------------------------------- */
+/* --- attempts, events, reports, meta ------------------------------------- */
 
 struct seen {
     size_t n, most;
@@ -36,14 +36,14 @@ static bool see_event(void *arg, const struct store_event *event)
     return seen->n < seen->most;
 }
 
-static bool see_epoch(void *arg, const struct store_epoch *epoch)
+static bool see_attempt(void *arg, const struct store_attempt *attempt)
 {
     struct seen *seen = arg;
     seen->n++;
-    seen->last = epoch->epoch;
-    snprintf(seen->text, sizeof seen->text, "%d %g %g %d %d %s", epoch->job,
-             epoch->started_s, epoch->ended_s, epoch->end, epoch->exit_status,
-             epoch->held);
+    seen->last = attempt->number;
+    snprintf(seen->text, sizeof seen->text, "%d %g %g %d %d %s", attempt->job,
+             attempt->started_s, attempt->ended_s, attempt->end,
+             attempt->exit_status, attempt->held);
     return true;
 }
 
@@ -51,7 +51,7 @@ static bool see_epoch(void *arg, const struct store_epoch *epoch)
 
 enum { TURNS = 6 };
 
-/* Each turn: a job, an event, an epoch, a commit, and a byte that says so. */
+/* Each turn: a job, an event, an attempt, a commit, and a byte that says so. */
 static void live_dangerously(const char *failpoint_text, int fd)
 {
     struct store *store = NULL;
@@ -63,14 +63,14 @@ static void live_dangerously(const char *failpoint_text, int fd)
         struct live_job *job = job_scene(store_next_id(store));
         struct store_event event = {
             .job = job->id, .kind = "submitted", .text = ""};
-        struct store_epoch epoch = {job->id, 1, 1, 0, -1, 0, ""};
+        struct store_attempt attempt = {job->id, 1, 1, 0, -1, 0, ""};
         job->state = LIVE_PENDING;
         if (store_add_job(store, job, &oops) != FIRN_OK ||
             store_add_event(store, &event, &oops) != FIRN_OK)
             _exit(2);
         job->state = LIVE_SUCCEEDED;
         if (store_put_job(store, job, &oops) != FIRN_OK ||
-            store_put_epoch(store, &epoch, &oops) != FIRN_OK ||
+            store_put_attempt(store, &attempt, &oops) != FIRN_OK ||
             store_commit(store, &oops) != FIRN_OK || write(fd, "!", 1) != 1)
             _exit(3);
         live_job_free(job);
@@ -86,9 +86,10 @@ static void check_whole(struct store *store, size_t n)
     store_each_event(store, 0, 1000, see_event, &events, &oops);
     assert_int_equal(events.n, n);
     for (size_t i = 1; i <= n; i++) {
-        struct seen epochs = {0};
-        store_each_epoch(store, (firn_job_id)i, see_epoch, &epochs, &oops);
-        assert_int_equal(epochs.n, 1);
+        struct seen attempts = {0};
+        store_each_attempt(store, (firn_job_id)i, see_attempt, &attempts,
+                           &oops);
+        assert_int_equal(attempts.n, 1);
     }
 }
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- epochs, events, reports, meta --------------------------------------- */
+/* --- attempts, events, reports, meta ------------------------------------- */
 
 struct seen {
     size_t n, most;
@@ -110,14 +110,14 @@ static void a_file_that_is_trimmed_stops_growing(void **state)
     store_close(store);
 }
 
-static bool see_epoch(void *arg, const struct store_epoch *epoch)
+static bool see_attempt(void *arg, const struct store_attempt *attempt)
 {
     struct seen *seen = arg;
     seen->n++;
-    seen->last = epoch->epoch;
-    snprintf(seen->text, sizeof seen->text, "%d %g %g %d %d %s", epoch->job,
-             epoch->started_s, epoch->ended_s, epoch->end, epoch->exit_status,
-             epoch->held);
+    seen->last = attempt->number;
+    snprintf(seen->text, sizeof seen->text, "%d %g %g %d %d %s", attempt->job,
+             attempt->started_s, attempt->ended_s, attempt->end,
+             attempt->exit_status, attempt->held);
     return true;
 }
 
@@ -125,25 +125,25 @@ static void an_attempt_that_is_written_twice_is_kept_once(void **state)
 {
     (void)state;
     struct store *store = store_scene();
-    struct store_epoch epoch = {7, 1, 10, 0, -1, 0, "n0[1]"};
-    assert_int_equal(store_put_epoch(store, &epoch, &oops), FIRN_OK);
-    epoch = (struct store_epoch){7, 1, 10, 20, FIRN_END_FAILED, 9, "n0[1]"};
-    assert_int_equal(store_put_epoch(store, &epoch, &oops), FIRN_OK);
-    epoch.job = 8;
-    assert_int_equal(store_put_epoch(store, &epoch, &oops), FIRN_OK);
+    struct store_attempt attempt = {7, 1, 10, 0, -1, 0, "n0[1]"};
+    assert_int_equal(store_put_attempt(store, &attempt, &oops), FIRN_OK);
+    attempt = (struct store_attempt){7, 1, 10, 20, FIRN_END_FAILED, 9, "n0[1]"};
+    assert_int_equal(store_put_attempt(store, &attempt, &oops), FIRN_OK);
+    attempt.job = 8;
+    assert_int_equal(store_put_attempt(store, &attempt, &oops), FIRN_OK);
     struct seen seen = {0};
-    store_each_epoch(store, 7, see_epoch, &seen, &oops);
+    store_each_attempt(store, 7, see_attempt, &seen, &oops);
     assert_int_equal(seen.n, 1);
     assert_string_equal(seen.text, "7 10 20 2 9 n0[1]");
     store_close(store);
 }
 
-static bool see_report(void *arg, int64_t epoch, double at_s,
+static bool see_report(void *arg, int64_t attempt, double at_s,
                        const struct firn_trainer_report *report)
 {
     struct seen *seen = arg;
     seen->n++;
-    snprintf(seen->text, sizeof seen->text, "%lld %g %g %g", (long long)epoch,
+    snprintf(seen->text, sizeof seen->text, "%lld %g %g %g", (long long)attempt,
              at_s, report->progress,
              report->variance != NULL ? report->variance[1] : -1);
     return true;

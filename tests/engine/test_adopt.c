@@ -73,7 +73,7 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     livehost_step(&host, 0, "");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
-    assert_int_equal(left.epoch, 1);
+    assert_int_equal(left.attempt, 1);
     livehost_await(&host, FIRN_EVENT_DONE, 1);
 }
 
@@ -127,18 +127,18 @@ static void an_attempt_that_never_started_is_fenced_off(void **state)
         run_and_kill("exit", 0, points[i]);
         host.jobs[0].argv[3] = "0";
         host.seen[0] = '\0';
-        int64_t epoch = livehost_epoch(&host, 0);
-        assert_int_equal(epoch, 2 * i + 1);
+        int64_t attempt = livehost_attempt(&host, 0);
+        assert_int_equal(attempt, 2 * i + 1);
         assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
         struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
         assert_int_equal(left.end, FIRN_END_LOST);
-        assert_int_equal(left.epoch, epoch);
+        assert_int_equal(left.attempt, attempt);
         struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
-        assert_int_equal(end.epoch, epoch + 1);
+        assert_int_equal(end.attempt, attempt + 1);
         int above = open(host.jobs[0].folder, O_RDONLY | O_DIRECTORY);
         int64_t fence = 0;
         assert_int_equal(attempt_fence(above, &fence), ATTEMPT_PRESENT);
-        assert_true(fence > epoch);
+        assert_true(fence > attempt);
         close(above);
     }
 }
@@ -271,8 +271,8 @@ the_end_of_a_killed_shepherd_follows_from_where_it_died(void **state)
         assert_int_equal(end.end, cases[i].end);
         unsetenv("FIRN_FAILPOINT");
         if (end.kind == FIRN_EVENT_LEFT) /* started again by itself */
-            assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch,
-                             end.epoch + 1);
+            assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).attempt,
+                             end.attempt + 1);
         assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
     }
 }
@@ -353,7 +353,7 @@ static void is_made_again(void)
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
     use_shepherd(workers_program());
-    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 2);
+    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).attempt, 2);
 }
 
 static void a_start_that_takes_too_long_is_killed_and_repeated(void **state)
@@ -388,7 +388,7 @@ static void live(int cycle, const char *lock)
     char work[900];
     snprintf(work, sizeof work, "alone %s %s", folder_file("ready"), lock);
     livehost_job(h, 0, work);
-    if (livehost_epoch(h, 0) > 0)
+    if (livehost_attempt(h, 0) > 0)
         livehost_adopt(h, 0, places[(cycle + 3) % 4]);
     livehost_step(h, 0, places[cycle % 4]);
     struct firn_event event;
@@ -413,7 +413,7 @@ static void engines_killed_at_any_moment_never_run_a_job_twice(void **state)
         assert_true(pid >= 0);
         if (pid == 0)
             live(i, lock);
-        for (int k = 0; k < 24000 && livehost_epoch(&host, 0) == 0; k++)
+        for (int k = 0; k < 24000 && livehost_attempt(&host, 0) == 0; k++)
             poll(NULL, 0, 5); /* the first lives until there is an attempt */
         poll(NULL, 0, (int)rng_below(&rng, 120));
         kill(pid, SIGKILL);

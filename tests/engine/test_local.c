@@ -58,7 +58,7 @@ static void a_job_runs_to_its_end(void **state)
     struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
     assert_int_equal(end.end, FIRN_END_DONE);
     assert_int_equal(end.exit_status, 0);
-    assert_int_equal(end.epoch, 1);
+    assert_int_equal(end.attempt, 1);
     is_seen("STARTING 0.1; ");
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_GONE);
 }
@@ -264,8 +264,8 @@ static void a_cancelled_job_that_waits_fails_at_once(void **state)
     host.engine->cancel(host.state, 1);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 1);
     assert_int_equal(end.end, FIRN_END_KILLED);
-    assert_int_equal(livehost_epoch(&host, 1), 0); /* none was used */
-    host.engine->cancel(host.state, 5);            /* no such job: no effect */
+    assert_int_equal(livehost_attempt(&host, 1), 0); /* none was used */
+    host.engine->cancel(host.state, 5); /* no such job: no effect */
 }
 
 /* --- resizing, sharing, waiting ------------------------------------------- */
@@ -278,7 +278,7 @@ static void a_resize_leaves_and_starts_the_next_attempt(void **state)
     workers_await(folder_file("ready"), 1);
     livehost_step(&host, 0, "n0[0-2]");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    assert_int_equal(left.epoch, 1);
+    assert_int_equal(left.attempt, 1);
     workers_await(folder_file("ready"), 4);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     is_seen("LEFT 0.1=83; STARTING 0.2; RUNNING 0.2; ");
@@ -352,7 +352,7 @@ a_refused_number_leaves_the_job_queued_until_it_is_given(void **state)
     livehost_step(&host, 0, "n0[0]");
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_QUEUED);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
-    assert_int_equal(end.epoch, 1);
+    assert_int_equal(end.attempt, 1);
     assert_int_equal(host.nrefused, 0);
 }
 
@@ -369,7 +369,7 @@ static void an_unrequested_checkpoint_is_resumed(void **state)
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
     livehost_await_phase(&host, FIRN_PHASE_STARTING, 0);
     workers_await(folder_file("ready"), 2);
-    assert_int_equal(livehost_epoch(&host, 0), 2);
+    assert_int_equal(livehost_attempt(&host, 0), 2);
 }
 
 /* The shepherd is stopped, and its exit file is written in its place. */
@@ -393,7 +393,7 @@ static void a_supervisor_that_hangs_after_the_end_is_killed(void **state)
     assert_int_equal(attempt_exit_put(folder, &result, &host.err), FIRN_OK);
     close(folder);
     struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
-    assert_int_equal(end.epoch, 1);
+    assert_int_equal(end.attempt, 1);
     workers_await_gone((pid_t)pid.pid); /* its lock is free a moment before */
 }
 
@@ -492,7 +492,7 @@ static void two_attempts_never_run_at_once(void **state)
     struct firn_buf text = file_of("ready");
     assert_null(strstr(text.at, "TWICE"));
     buf_release(&text);
-    assert_int_equal(livehost_epoch(&host, 0), 5);
+    assert_int_equal(livehost_attempt(&host, 0), 5);
 }
 
 static int set_up(void **state)

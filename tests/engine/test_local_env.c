@@ -118,7 +118,7 @@ static void a_co_trained_job_is_in_the_environment_without_sharing(void **state)
     (void)state;
     static const char *const words[] = {"/bin/tune", "--text", "a b", NULL};
     struct firn_launch_mate mate = {.job = 7,
-                                    .epoch = 2,
+                                    .attempt = 2,
                                     .name = "other",
                                     .argv = words,
                                     .dataset = "squad",

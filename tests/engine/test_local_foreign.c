@@ -340,7 +340,7 @@ static void a_start_that_finds_others_tells_and_waits(void **state)
     assert_int_equal(host.engine->phase(host.state, 0), FIRN_PHASE_QUEUED);
     two[0].pids[0] = two[1].pids[0] = 0;
     livehost_await(&host, FIRN_EVENT_DONE, 0);
-    assert_int_equal(livehost_epoch(&host, 0), 1);
+    assert_int_equal(livehost_attempt(&host, 0), 1);
     livehost_close(&host);
     bury(other);
 }

@@ -72,7 +72,7 @@ static void a_lost_answer_is_found_by_its_tag(void **state)
     livehost_step(&host, 0, "n0[0]");
     livehost_pass_ms(&host, 300);
     fakeslurm_hold(false);
-    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 1);
+    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).attempt, 1);
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
@@ -84,8 +84,8 @@ static void a_refused_start_is_retried_with_a_new_number(void **state)
     livehost_step(&host, 0, "n0[0]");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
-    assert_int_equal(left.epoch, 1);
-    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).epoch, 2);
+    assert_int_equal(left.attempt, 1);
+    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).attempt, 2);
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
@@ -217,7 +217,7 @@ static void while_the_controller_is_away_jobs_run_and_starts_wait(void **state)
     livehost_pass_ms(&host, 200);
     assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_RUNNING);
     assert_int_equal(livehost_phase(&host, 1), FIRN_PHASE_QUEUED);
-    assert_int_equal(livehost_epoch(&host, 1), 0); /* no number is wasted */
+    assert_int_equal(livehost_attempt(&host, 1), 0); /* no number is wasted */
     everything_is("");
     livehost_await(&host, FIRN_EVENT_DONE, 1);
     until(is_well); /* a question of before may just have been answered */
@@ -302,7 +302,7 @@ static void a_job_that_slurm_forgot_is_ended_and_started_again(void **state)
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 4);
     is_never_twice();
-    assert_int_equal(livehost_epoch(&host, 0), 2);
+    assert_int_equal(livehost_attempt(&host, 0), 2);
 }
 
 static void a_reused_slurm_job_number_is_left_alone(void **state)
@@ -436,7 +436,7 @@ static void vanished_workers_are_lost_although_srun_waits(void **state)
     }
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
-    assert_int_equal(left.epoch, 1);
+    assert_int_equal(left.attempt, 1);
     fakeslurm_say("srun", "");
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 4);
@@ -450,7 +450,7 @@ static void an_attempt_whose_node_died_is_lost_before_slurm_notices(void **s)
     kill(parent_of(fakeslurm_batch(1)), SIGKILL);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
-    assert_int_equal(left.epoch, 1);
+    assert_int_equal(left.attempt, 1);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 4);
     is_never_twice();

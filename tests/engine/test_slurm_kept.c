@@ -121,13 +121,13 @@ without_slurm_running_jobs_are_taken_over_and_starts_wait(void **state)
     livehost_step(&host, 1, "n0[1]");
     pass_ms(200); /* longer than a lost answer is waited for */
     assert_int_equal(host.engine->phase(host.state, 1), FIRN_PHASE_QUEUED);
-    assert_int_equal(livehost_epoch(&host, 1), 0);
+    assert_int_equal(livehost_attempt(&host, 1), 0);
     everything_is("");
     livehost_await(&host, FIRN_EVENT_DONE, 1);
     await_well(); /* a question of before may just have been answered */
     assert_int_equal(host.engine->phase(host.state, 0), FIRN_PHASE_RUNNING);
     assert_null(strstr(host.seen, "LEFT 0"));
-    assert_int_equal(livehost_epoch(&host, 0), 1);
+    assert_int_equal(livehost_attempt(&host, 0), 1);
     assert_int_equal(fakeslurm_submitted(), 2);
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);

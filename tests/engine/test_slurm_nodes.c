@@ -260,7 +260,7 @@ static void a_running_job_is_taken_over_and_can_be_stopped(void **state)
     livehost_step(&host, 0, "");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
-    assert_int_equal(left.epoch, 1);
+    assert_int_equal(left.attempt, 1);
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
@@ -274,7 +274,7 @@ static void a_job_on_nodes_of_other_numbers_is_started_again(void **state)
     assert_int_equal(left.end, FIRN_END_LOST);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     assert_non_null(strstr(fakeslurm_words(), "\n--nodelist=n1\n"));
-    assert_int_equal(livehost_epoch(&host, 0), 2);
+    assert_int_equal(livehost_attempt(&host, 0), 2);
 }
 
 /* Killed between the number and sbatch: nothing ran, nothing will. */
@@ -286,13 +286,13 @@ static void an_attempt_that_was_not_submitted_is_fenced_off(void **state)
     for (int i = 0; i < 2; i++) {
         run_and_kill("exit", 0, points[i]);
         host.jobs[0].argv[3] = "0";
-        int64_t epoch = livehost_epoch(&host, 0);
+        int64_t attempt = livehost_attempt(&host, 0);
         assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
         struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
         assert_int_equal(left.end, FIRN_END_LOST);
-        assert_int_equal(left.epoch, epoch);
+        assert_int_equal(left.attempt, attempt);
         struct firn_event end = livehost_await(&host, FIRN_EVENT_DONE, 0);
-        assert_int_equal(end.epoch, epoch + 1);
+        assert_int_equal(end.attempt, attempt + 1);
         assert_int_equal(fakeslurm_submitted(), i + 1);
     }
 }

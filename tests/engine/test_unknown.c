@@ -115,7 +115,7 @@ static void an_end_that_cannot_be_read_now_is_read_later(void **state)
     (void)state;
     for (int n = 0; n < FREE_MAX; n++) {
         start("obey");
-        struct attempt_pid pid = shepherd_of(livehost_epoch(&host, 0));
+        struct attempt_pid pid = shepherd_of(livehost_attempt(&host, 0));
         host.seen[0] = '\0';
         kill((pid_t)pid.pid, SIGTERM); /* it ends, KILLED and not planned */
         await_no_shepherd(&pid);
@@ -128,7 +128,7 @@ static void an_end_that_cannot_be_read_now_is_read_later(void **state)
             livehost_await(&host, FIRN_EVENT_FAIL, 0);
         assert_true(livehost_has_seen(&host, end));
         assert_false(livehost_has_seen(&host, "LEFT"));
-        assert_int_equal(livehost_epoch(&host, 0), n + 1);
+        assert_int_equal(livehost_attempt(&host, 0), n + 1);
         remove(folder_file("ready"));
     }
 }
@@ -151,7 +151,7 @@ static void a_running_job_is_kept_when_descriptors_are_short(void **state)
         assert_false(livehost_has_seen(&host, "LEFT"));
         assert_false(livehost_has_seen(&host, "FAIL"));
         assert_false(workers_is_gone(worker));
-        assert_int_equal(livehost_epoch(&host, 0), 1);
+        assert_int_equal(livehost_attempt(&host, 0), 1);
     }
 }
 
@@ -185,7 +185,7 @@ static void an_exit_that_cannot_be_read_is_waited_for(void)
     hide_exit(false);
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
-    assert_int_equal(left.epoch, 1);
+    assert_int_equal(left.attempt, 1);
 }
 
 static void an_exit_that_cannot_be_read_decides_nothing(void **state)
@@ -221,7 +221,7 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
                                         "lock fence epoch-1"};
     for (size_t i = 0; i < sizeof whats / sizeof *whats; i++) {
         pid_t worker = start("obey");
-        struct attempt_pid pid = shepherd_of(livehost_epoch(&host, 0));
+        struct attempt_pid pid = shepherd_of(livehost_attempt(&host, 0));
         char what[64];
         if (strcmp(whats[i], "lock fence epoch-1") == 0) {
             delete ("lock");
@@ -231,7 +231,7 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
                  strchr(whats[i], ' ') != NULL ? "epoch-1" : whats[i]);
         char *number = strchr(what, '1'); /* of this start */
         if (number != NULL)
-            *number = (char)('0' + livehost_epoch(&host, 0));
+            *number = (char)('0' + livehost_attempt(&host, 0));
         delete (what);
         restart_engine();
         host.seen[0] = '\0';
@@ -240,7 +240,7 @@ a_job_that_deletes_its_files_is_not_started_beside_itself(void **state)
         livehost_pass_ms(&host, 50);
         assert_false(workers_is_gone(worker));
         assert_int_equal(workers_ready(folder_file("ready")), 1);
-        assert_int_equal(livehost_epoch(&host, 0), pid.attempt);
+        assert_int_equal(livehost_attempt(&host, 0), pid.attempt);
         livehost_step(&host, 0, ""); /* it can still be asked to leave */
         await_phase(FIRN_PHASE_GONE);
         assert_true(workers_is_gone(worker));
@@ -261,7 +261,7 @@ static void an_attempt_with_deleted_files_ends_as_lost(void **state)
     struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
     assert_int_equal(end.end, FIRN_END_LOST);
     assert_true(workers_is_gone(worker));
-    assert_int_equal(livehost_epoch(&host, 0), 1);
+    assert_int_equal(livehost_attempt(&host, 0), 1);
 }
 
 /* Before the engine has looked once. */
@@ -279,7 +279,7 @@ static void a_job_that_deletes_its_files_at_once_is_running(void **state)
     await_phase(FIRN_PHASE_RUNNING);
     assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
     assert_false(workers_is_gone(pids[0]));
-    assert_int_equal(livehost_epoch(&host, 0), 1);
+    assert_int_equal(livehost_attempt(&host, 0), 1);
 }
 
 /* Its shepherd is killed, its files are gone, and descendants of it live on. */
@@ -381,7 +381,7 @@ static void damaged_files_are_not_a_job_that_never_started(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char name[64];
         start("obey");
-        struct attempt_pid pid = shepherd_of(livehost_epoch(&host, 0));
+        struct attempt_pid pid = shepherd_of(livehost_attempt(&host, 0));
         kill((pid_t)pid.pid, SIGTERM);
         await_no_shepherd(&pid);
         snprintf(name, sizeof name, "epoch-%lld/%s", (long long)pid.attempt,
@@ -393,7 +393,7 @@ static void damaged_files_are_not_a_job_that_never_started(void **state)
         assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
         struct firn_event end = livehost_await(&host, FIRN_EVENT_FAIL, 0);
         assert_int_equal(end.end, FIRN_END_LOST);
-        assert_int_equal(livehost_epoch(&host, 0), i + 1);
+        assert_int_equal(livehost_attempt(&host, 0), i + 1);
         remove(folder_file("ready"));
     }
 }

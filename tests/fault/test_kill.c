@@ -16,7 +16,7 @@
  * (3) each acknowledged job is known at the end, and succeeded;
  * (4) by the ledger it began once and ended once. Where the failpoint kills the
  *     shepherd itself the job is allowed retries, begins again with a higher
- *     epoch, and ends at least once;
+ *     attempt, and ends at least once;
  * (5) never two workers of a job, nor two jobs on a GPU;
  * (6) only acknowledged jobs run, and no process is left.
  *
@@ -61,7 +61,7 @@ enum {
 static const char *const points[] = {
     "store.commit.before", "store.commit.after", "loop.commit.before",
     "loop.commit.after",   "loop.answer.before", "loop.answer.after",
-    "book.epoch.before",   "book.epoch.after",   "engine.number.after",
+    "book.attempt.before", "book.attempt.after", "engine.number.after",
     "engine.launch.after", "engine.fence.after", "engine.rename.before",
     "engine.rename.after", "engine.fork.before", "engine.fork.after"};
 /* In what it has started. */

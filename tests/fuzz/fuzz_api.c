@@ -26,7 +26,7 @@ struct http_exchange {
     char query[QUERY];
     char value[QUERY];
     const char *type, *key;
-    char epoch[16];
+    char attempt[16];
     int nanswers;
     bool is_stream;
     void (*gone)(void *arg);
@@ -55,7 +55,7 @@ const char *http_header(const struct http_exchange *exchange, const char *name)
     if (strcmp(name, "Content-Type") == 0)
         return exchange->type;
     if (strcmp(name, "Firn-Epoch") == 0)
-        return exchange->epoch;
+        return exchange->attempt;
     return strcmp(name, "Idempotency-Key") == 0 ? exchange->key : NULL;
 }
 
@@ -266,7 +266,7 @@ static void ask(struct http_exchange *ex, struct firn_bytes text, char *body)
     *ex = (struct http_exchange){.type = how & 1 ? "application/json"
                                                  : "application/yaml",
                                  .key = how & 2 ? "key" : NULL};
-    snprintf(ex->epoch, sizeof ex->epoch, "%d", how >> 4);
+    snprintf(ex->attempt, sizeof ex->attempt, "%d", how >> 4);
     take_line(&text, word, sizeof word);
     take_line(&text, ex->query, sizeof ex->query);
     make_path(route->path, word, path);

@@ -53,7 +53,7 @@ static void fill(void)
     struct book *book = NULL;
     struct firn_error err = {0};
     struct firn_bytes round = {"fifo 1\n1 0\n\n", 12};
-    int64_t epoch = 0;
+    int64_t attempt = 0;
     char said[512];
     if (store_open(&store, folder, said, sizeof said, &err) != FIRN_OK ||
         book_open(&book, store, &err) != FIRN_OK)
@@ -62,8 +62,8 @@ static void fill(void)
     struct live_job *job = add(book, "b");
     report.step = 3;
     if (book_held(book, job, "n0[0-3]", &err) != FIRN_OK ||
-        book_next_epoch(book, job, &epoch, &err) != FIRN_OK ||
-        book_report(book, job, epoch, &report, 2, &err) != FIRN_OK ||
+        book_next_attempt(book, job, &attempt, &err) != FIRN_OK ||
+        book_report(book, job, attempt, &report, 2, &err) != FIRN_OK ||
         book_state(book, add(book, "c"), LIVE_CANCELLED, LIVE_BECAUSE_USER, 2,
                    "", &err) != FIRN_OK ||
         store_put_meta(store, "round", round, &err) != FIRN_OK ||
@@ -119,16 +119,16 @@ static bool see_event(void *arg, const struct store_event *event)
     return event->kind != NULL && event->text != NULL;
 }
 
-static bool see_epoch(void *arg, const struct store_epoch *epoch)
+static bool see_attempt(void *arg, const struct store_attempt *attempt)
 {
     (void)arg;
-    return epoch->held != NULL;
+    return attempt->held != NULL;
 }
 
-static bool see_report(void *arg, int64_t epoch, double at_s,
+static bool see_report(void *arg, int64_t attempt, double at_s,
                        const struct firn_trainer_report *report)
 {
-    (void)arg, (void)epoch, (void)at_s;
+    (void)arg, (void)attempt, (void)at_s;
     return report->nlayers <= LIVE_LAYERS;
 }
 
@@ -139,7 +139,7 @@ static void read_all(struct store *store, struct book *book)
     struct live_job *job = NULL;
     store_each_event(store, 0, 1000, see_event, NULL, &err);
     for (firn_job_id id = 1; id < 5; id++) {
-        store_each_epoch(store, id, see_epoch, NULL, &err);
+        store_each_attempt(store, id, see_attempt, NULL, &err);
         store_each_report(store, id, see_report, NULL, &err);
         book_job(book, id);
     }

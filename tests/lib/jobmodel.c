@@ -176,19 +176,19 @@ bool jobmodel_see(struct jobmodel *job, const struct jobmodel_seen *seen,
          !narrow(job->gpus, &job->ngpus, seen->gpus_min)))
         return wrong(why, nwhy, "it wants %d..%d GPUs, not %d", seen->gpus_min,
                      seen->gpus_max, job->gpus[0]);
-    if (seen->epoch < job->epoch)
-        return wrong(why, nwhy, "its attempt was %d and is %d", job->epoch,
-                     seen->epoch);
-    if (job->is_pinned &&
-        (seen->epoch != job->epoch || (state != PENDING && state != CANCELLED)))
+    if (seen->attempt < job->attempt)
+        return wrong(why, nwhy, "its attempt was %d and is %d", job->attempt,
+                     seen->attempt);
+    if (job->is_pinned && (seen->attempt != job->attempt ||
+                           (state != PENDING && state != CANCELLED)))
         return wrong(why, nwhy, "it is held and %s, attempt %d after %d",
-                     seen->state, seen->epoch, job->epoch);
+                     seen->state, seen->attempt, job->attempt);
     if (!see_end(job, seen, state, why, nwhy))
         return false;
     /* One that is held while it waits stays. */
     if (job->held == MODEL_YES && state == PENDING)
         job->is_pinned = true;
-    job->epoch = seen->epoch;
+    job->attempt = seen->attempt;
     snprintf(job->state, sizeof job->state, "%s", seen->state);
     snprintf(job->ended, sizeof job->ended, "%s", seen->ended);
     return true;
@@ -229,7 +229,7 @@ const char *jobmodel_read(const char *json, struct jobmodel_seen *out)
         .priority = atoi(value(one, "priority")),
         .gpus_min = atoi(value(one, "gpus_min")),
         .gpus_max = atoi(value(one, "gpus_max")),
-        .epoch = atoi(value(one, "epoch")),
+        .attempt = atoi(value(one, "epoch")),
         .is_held = strncmp(value(one, "held"), "true", 4) == 0,
         .is_ending = strncmp(value(one, "ending"), "true", 4) == 0};
     copy(one, "name", out->name, sizeof out->name);

@@ -30,7 +30,7 @@ struct jobmodel {
     bool is_over;    /* seen so, or an answer said it */
     char state[16];  /* as seen last; "": never */
     char ended[32];  /* of one that is over */
-    int epoch;       /* as seen last */
+    int attempt;     /* as seen last */
     int priority[8]; /* possible ones */
     int npriority;
     int gpus[8]; /* possible numbers of GPUs, of a rigid job */
@@ -39,7 +39,7 @@ struct jobmodel {
 
 /* A job as an answer has it. */
 struct jobmodel_seen {
-    int id, priority, gpus_min, gpus_max, epoch;
+    int id, priority, gpus_min, gpus_max, attempt;
     bool is_held, is_ending;
     char name[48], state[16], ended[32];
 };

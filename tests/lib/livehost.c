@@ -44,28 +44,28 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
     return true;
 }
 
-/* "<folder>.epoch" has the number. */
+/* "<folder>.attempt" has the number. */
 static void number_file(const struct livehost *host, int id, char out[400])
 {
-    snprintf(out, 400, "%s.epoch", host->jobs[id].folder);
+    snprintf(out, 400, "%s.attempt", host->jobs[id].folder);
 }
 
-int64_t livehost_epoch(const struct livehost *host, int id)
+int64_t livehost_attempt(const struct livehost *host, int id)
 {
     char path[400];
-    long long epoch = 0;
+    long long attempt = 0;
     number_file(host, id, path);
     FILE *in = fopen(path, "r");
     if (in == NULL)
         return 0;
-    if (fscanf(in, "%lld", &epoch) != 1)
-        epoch = 0;
+    if (fscanf(in, "%lld", &attempt) != 1)
+        attempt = 0;
     fclose(in);
-    return epoch;
+    return attempt;
 }
 
-static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
-                                   struct firn_error *err)
+static enum firn_status next_attempt(void *arg, firn_job_id id,
+                                     int64_t *attempt, struct firn_error *err)
 {
     struct livehost *host = arg;
     char path[400];
@@ -73,12 +73,12 @@ static enum firn_status next_epoch(void *arg, firn_job_id id, int64_t *epoch,
         host->nrefused--;
         return firn_fail(err, FIRN_EIO, "no space left");
     }
-    *epoch = livehost_epoch(host, id) + 1;
+    *attempt = livehost_attempt(host, id) + 1;
     number_file(host, id, path);
     FILE *out = fopen(path, "w");
     if (out == NULL)
         return firn_fail(err, FIRN_EIO, "no file");
-    fprintf(out, "%lld\n", (long long)*epoch);
+    fprintf(out, "%lld\n", (long long)*attempt);
     return fclose(out) == 0 ? FIRN_OK : firn_fail(err, FIRN_EIO, "no file");
 }
 
@@ -115,7 +115,7 @@ static void open_once(struct livehost *host, const char *engine,
     for (const char *at = folder_path(); *at != '\0'; at++)
         sum = (sum ^ (unsigned char)*at) * 1099511628211u;
     snprintf(host->mark, sizeof host->mark, "%016llx", (unsigned long long)sum);
-    struct firn_engine_host calls = {host, host->mark, launch, next_epoch};
+    struct firn_engine_host calls = {host, host->mark, launch, next_attempt};
     assert_int_equal(host->engine->attach(host->state, &calls, &host->err),
                      FIRN_OK);
 }
@@ -202,7 +202,7 @@ static void keep(struct livehost *host, const struct firn_event *event)
                                                        : "?";
     size_t n = strlen(host->seen);
     snprintf(host->seen + n, sizeof host->seen - n, "%s %d.%lld", word,
-             event->job, (long long)event->epoch);
+             event->job, (long long)event->attempt);
     n = strlen(host->seen);
     if (event->kind != FIRN_EVENT_PHASE)
         snprintf(host->seen + n, sizeof host->seen - n, "=%d",
@@ -255,7 +255,7 @@ enum firn_status livehost_adopt(struct livehost *host, int id, const char *gpus)
 {
     struct firn_job *job = &host->jobs[id].job;
     job->held = alloc_read(gpus, &host->text);
-    return host->engine->adopt(host->state, job, livehost_epoch(host, id),
+    return host->engine->adopt(host->state, job, livehost_attempt(host, id),
                                &host->err);
 }
 

@@ -72,7 +72,7 @@ enum firn_phase livehost_phase(const struct livehost *host, int id);
 enum firn_status livehost_adopt(struct livehost *host, int id,
                                 const char *gpus);
 /* The last number given out; 0: none. */
-int64_t livehost_epoch(const struct livehost *host, int id);
+int64_t livehost_attempt(const struct livehost *host, int id);
 
 /* A case's beginning and end, for cmocka: a folder, the played Slurm where the
  * engine needs one, and the host; and nothing of it. */

@@ -26,11 +26,11 @@ static bool lock_file(const char *folder, const char *kind, const char *name)
 static int note(const char *folder, const char *job, const char *what)
 {
     char path[PATH], line[LINE + 1];
-    const char *epoch = getenv("FIRN_EPOCH");
+    const char *attempt = getenv("FIRN_EPOCH");
     snprintf(path, sizeof path, "%.300s/ledger", folder);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     snprintf(line, sizeof line, "%10.10s %5.5s %-6.6s\n", job,
-             epoch != NULL ? epoch : "0", what);
+             attempt != NULL ? attempt : "0", what);
     if (fd < 0)
         return 3;
     bool is_written = write(fd, line, LINE) == LINE;
@@ -60,15 +60,15 @@ struct oncejob_tally *oncejob_of(struct oncejob_ledger *ledger, long job)
 static void take(struct oncejob_ledger *ledger, const char *line)
 {
     char *what;
-    long job = strtol(line, &what, 10), epoch = strtol(what, &what, 10);
+    long job = strtol(line, &what, 10), attempt = strtol(what, &what, 10);
     struct oncejob_tally *t = oncejob_of(ledger, job);
     if (strncmp(what, " twice", 6) == 0) {
         t->ntwice++;
         return;
     }
     bool is_begin = strncmp(what, " begin", 6) == 0;
-    t->nbackwards += is_begin ? epoch <= t->epoch : epoch != t->epoch;
-    t->epoch = epoch;
+    t->nbackwards += is_begin ? attempt <= t->attempt : attempt != t->attempt;
+    t->attempt = attempt;
     t->nbegun += is_begin;
     if (!is_begin && t->nended++ == 0)
         ledger->nended++;

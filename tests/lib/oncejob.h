@@ -12,7 +12,7 @@ enum { ONCEJOB_MAX = 40000 };
 
 struct oncejob_tally {
     int nbegun, nended, ntwice;
-    long epoch;     /* of its last line */
+    long attempt;   /* of its last line */
     int nbackwards; /* lines of an attempt that was over or had not begun */
 };
 

@@ -63,7 +63,7 @@ static bool note(const char *folder, struct tickjob_line *l, const char *what)
     snprintf(path, sizeof path, "%.300s/ledger", folder);
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     snprintf(line, sizeof line, "%7ld %5ld %3d %3d %3d %-7.7s %-14.14s %20.3f",
-             l->job, l->epoch, l->rank, l->nranks, l->gpu, what, l->node,
+             l->job, l->attempt, l->rank, l->nranks, l->gpu, what, l->node,
              tickjob_now_s());
     memset(line + strlen(line), ' ', TICKJOB_LINE - strlen(line));
     line[TICKJOB_LINE - 1] = '\n';
@@ -84,8 +84,8 @@ int tickjob_read(const char *folder, size_t i, struct tickjob_line *out)
     if (fseek(f, (long)(i * TICKJOB_LINE), SEEK_SET) == 0 &&
         fread(line, 1, TICKJOB_LINE, f) == TICKJOB_LINE)
         n = sscanf(line, "%ld %ld %d %d %d %7s %19s %lf", &out->job,
-                   &out->epoch, &out->rank, &out->nranks, &out->gpu, out->what,
-                   out->node, &out->at_s);
+                   &out->attempt, &out->rank, &out->nranks, &out->gpu,
+                   out->what, out->node, &out->at_s);
     fclose(f);
     return n == 8;
 }
@@ -137,7 +137,7 @@ int tickjob_work(const char *folder, int nticks)
 {
     struct sigaction act = {.sa_handler = ask};
     struct tickjob_line l = {.job = number("FIRN_JOB"),
-                             .epoch = number("FIRN_EPOCH"),
+                             .attempt = number("FIRN_EPOCH"),
                              .rank = (int)number("RANK"),
                              .nranks = (int)number("WORLD_SIZE"),
                              .gpu = own_gpu()};

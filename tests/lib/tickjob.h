@@ -20,7 +20,7 @@
 enum { TICKJOB_LINE = 72 };
 
 struct tickjob_line {
-    long job, epoch;
+    long job, attempt;
     int rank, nranks, gpu;
     char what[8], node[20];
     double at_s; /* of the host's monotonic clock */

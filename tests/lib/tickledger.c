@@ -8,18 +8,18 @@
 #include <unistd.h>
 
 struct life {
-    long epoch;    /* of its last line */
-    int nends;     /* workers of that epoch that came to their end */
+    long attempt;  /* of its last line */
+    int nends;     /* workers of that attempt that came to their end */
     bool is_heard; /* no node died on them meanwhile */
     bool is_over;  /* all of them, and they were heard */
 };
 
-/* Did anybody write how the epoch ended? */
+/* Has the end of the attempt been written? */
 static bool has_exit(const struct tickledger *of, const struct tickjob_line *l)
 {
     char path[500];
     snprintf(path, sizeof path, "%.300s/control/%ld/epoch-%ld/exit", of->state,
-             l->job, l->epoch);
+             l->job, l->attempt);
     return access(path, F_OK) == 0;
 }
 
@@ -45,12 +45,12 @@ static const char *take(const struct tickledger *of, struct life *life,
         return "another is in its place";
     if (strcmp(l->what, "gpu") == 0)
         return "another is on its GPU";
-    if (l->epoch < life->epoch)
-        return "its epoch was over";
-    if (l->epoch > life->epoch) {
+    if (l->attempt < life->attempt)
+        return "its attempt was over";
+    if (l->attempt > life->attempt) {
         if (life->is_over)
             return "it was done already";
-        *life = (struct life){.epoch = l->epoch, .is_heard = true};
+        *life = (struct life){.attempt = l->attempt, .is_heard = true};
     }
     if (strcmp(l->what, "end") == 0) {
         life->is_heard = life->is_heard && !is_excused(of, l);
@@ -71,8 +71,8 @@ static bool read_all(const struct tickledger *of, struct life *lives,
         if (wrong == NULL)
             continue;
         snprintf(said, 300,
-                 "job %ld, epoch %ld, worker %d of %d on %s[%d], at %.3f: %s",
-                 l.job, l.epoch, l.rank, l.nranks, l.node, l.gpu, l.at_s,
+                 "job %ld, attempt %ld, worker %d of %d on %s[%d], at %.3f: %s",
+                 l.job, l.attempt, l.rank, l.nranks, l.node, l.gpu, l.at_s,
                  wrong);
         return false;
     }

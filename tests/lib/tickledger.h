@@ -1,14 +1,15 @@
 /* tickledger.h - what the ledger of tickjobs tells: was any run twice, or lost?
  *
  * The rules; a sentence names the first that is broken:
- * (1) every job that is known came to its end, in its last epoch;
+ * (1) every job that is known came to its end, in its last attempt;
  * (2) no worker found another in its place, or on its GPU;
- * (3) epochs of a job never go back;
+ * (3) the numbers of attempts of a job never go down;
  * (4) a job whose workers all said their end is not begun again, unless a node
  *     died on which it was said, in that very second, or before their shepherd
- *     had written how the epoch ended: firnd may not know of it. The same holds
- * when a controller died: nodes end at once what the next one has never heard
- * of; (5) only known jobs ran.
+ *     had written how the attempt ended: firnd may not know of it. The same
+ *     holds when a controller died: nodes end at once what the next one has
+ *     never heard of;
+ * (5) only known jobs ran.
  */
 #ifndef TESTS_LIB_TICKLEDGER_H
 #define TESTS_LIB_TICKLEDGER_H

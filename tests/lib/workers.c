@@ -158,7 +158,7 @@ static bool is_one_dying(const char *file)
 }
 
 /* Who lives has it: false. The kernel takes the files of the dead one by one,
- * and their epoch's lock may be free before this one. */
+ * and their attempt's lock may be free before this one. */
 static bool take_turn(int fd, const char *file)
 {
     for (;;) {
@@ -177,7 +177,7 @@ static int alone(const char *file, const char *lock)
     char name[300];
     snprintf(name, sizeof name, "%s.%s", lock, word("RANK"));
     int own = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    /* All ranks of an epoch share `lock`; one of each rank has `own`. */
+    /* All ranks of an attempt share `lock`; one of each rank has `own`. */
     if (fd < 0 || own < 0 || !take_turn(own, file))
         add_line(file, "TWICE\n");
     return obey(file);

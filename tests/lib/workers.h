@@ -23,10 +23,10 @@
  *     headless FILE       as tree, but of its descendants the first thread ends
  *     bare FILE           as tree, but its descendants have no environment
  *     leave FILE          as tree, but ends with 0 at once
- *     alone FILE LOCK     as obey, but adds "TWICE" to FILE when another epoch
- *                         has LOCK
+ *     alone FILE LOCK     as obey, but adds "TWICE" to FILE when another
+ *                         attempt has LOCK
  *
- * A line is added to FILE for each process that is ready: "EPOCH RANK PID".
+ * A line is added to FILE for each process that is ready: "ATTEMPT RANK PID".
  * Descendants that close all descriptors share a lock on FILE.held.
  */
 #ifndef LIB_WORKERS_H

@@ -188,6 +188,12 @@ class Mates(unittest.TestCase):
             ),
         )
 
+    def test_the_attempt_has_a_newer_and_an_older_name(self) -> None:
+        both = {"FIRN_MATE_JOB": "7", "FIRN_MATE_ATTEMPT": "3", "FIRN_MATE_EPOCH": "2"}
+        mate = finetune.mate(both)
+        assert mate is not None
+        self.assertEqual((mate.attempt, mate.epoch), (3, 3))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -386,7 +386,7 @@ static void the_environment_names_the_mate(void **state)
     assert_true(firn_mate_find(&mate));
     assert_string_equal(mate.job, "12");
     assert_string_equal(mate.token, "");
-    assert_int_equal(mate.epoch, 3);
+    assert_int_equal(mate.attempt, 3);
     assert_int_equal(mate.nthreads, 0);
     assert_true(mate.frozen_max == 0.4);
     assert_int_equal(mate.argc, 4);

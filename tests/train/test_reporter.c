@@ -45,7 +45,7 @@ static struct firn_reporter *open_to(const char *url, double pause_max_s)
     struct firn_reporter_config c = {.url = url,
                                      .job = "job 7/a",
                                      .token = "secret",
-                                     .epoch = 3,
+                                     .attempt = 3,
                                      .pause_max_s = pause_max_s};
     if (firn_reporter_open(&r, &c, &err) != FIRN_OK)
         fail_msg("%s", err.text);
@@ -477,7 +477,8 @@ static void assert_not_opened(const struct firn_reporter_config *c,
 static void wrong_settings_are_named(void **state)
 {
     (void)state;
-    struct firn_reporter_config c = {.url = "ftp://x", .job = "a", .epoch = 0};
+    struct firn_reporter_config c = {
+        .url = "ftp://x", .job = "a", .attempt = 0};
     assert_not_opened(&c, "FIRN_URL 'ftp://x'");
     c.url = "http://a b";
     assert_not_opened(&c, "FIRN_URL");

@@ -57,7 +57,7 @@ static void without_catching_the_signal_is_left_alone(void **state)
 {
     (void)state;
     struct sigaction other = {.sa_handler = other_handler};
-    struct firn_reporter_config c = {.epoch = -1};
+    struct firn_reporter_config c = {.attempt = -1};
     struct firn_reporter *r = NULL;
     sigaction(SIGUSR1, &other, NULL);
     assert_int_equal(firn_reporter_open(&r, &c, NULL), FIRN_OK);

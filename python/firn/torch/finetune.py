@@ -127,7 +127,8 @@ class Mate:
     """A co-trained job: this program trains it as well (firn/mate.h)."""
 
     job: str
-    epoch: int
+    attempt: int
+    """The number of its attempt."""
     token: str
     folder: str
     """Where its checkpoints are, and are to go."""
@@ -139,6 +140,11 @@ class Mate:
     """Its command; empty: not set."""
     frozen_max: float = 0.0
     """The share of its layers that may be frozen; 0: not set."""
+
+    @property
+    def epoch(self) -> int:
+        """The older name of ``attempt``."""
+        return self.attempt
 
 
 def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
@@ -154,7 +160,7 @@ def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
     words = env.get("FIRN_MATE_ARGV", "")
     return Mate(
         job=job,
-        epoch=number("FIRN_MATE_ATTEMPT") or number("FIRN_MATE_EPOCH"),
+        attempt=number("FIRN_MATE_ATTEMPT") or number("FIRN_MATE_EPOCH"),
         token=env.get("FIRN_MATE_TOKEN", ""),
         folder=env.get("FIRN_MATE_DIR", ""),
         data=env.get("FIRN_MATE_DATA", ""),
