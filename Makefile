@@ -85,7 +85,7 @@ DAEMONUSERS := tests/daemon/% tests/fault/% bench/store.c bench/queue.c \
 # the few files below them that need libc alone.
 TRAINSRC := $(sort $(wildcard src/train/*.c src/wire/*.c)) \
             $(addprefix src/,base/status.c base/fmath.c base/rng.c \
-              base/str.c base/utf8.c base/jsonwrite.c \
+              base/str.c base/utf8.c base/jsonread.c base/jsonwrite.c \
               model/freeze.c model/transfer.c)
 # libfirn_d2 is preloaded in front of a BLAS: matrix products with fixed bits.
 BLASSRC := $(sort $(wildcard src/blas/*.c))

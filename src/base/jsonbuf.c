@@ -26,7 +26,8 @@ static struct jsonwrite begin(const struct firn_buf *buf)
     return (struct jsonwrite){.out = buf->at,
                               .max = buf->cap > 0 ? buf->cap - 1 : 0,
                               .n = buf->n,
-                              .comma = last != '{' && last != '[',
+                              .comma =
+                                  last != '{' && last != '[' && last != ' ',
                               .is_spaced = true,
                               .grow = grow};
 }
@@ -83,6 +84,13 @@ void jsonbuf_raw(struct firn_buf *out, const char *key, const char *json)
 {
     struct jsonwrite w = begin(out);
     jsonwrite_raw(&w, key, json);
+    end(&w, out);
+}
+
+void jsonbuf_key(struct firn_buf *out, const char *key)
+{
+    struct jsonwrite w = begin(out);
+    jsonwrite_key(&w, key);
     end(&w, out);
 }
 

@@ -168,3 +168,10 @@ void jsonwrite_text(struct jsonwrite *w, const char *key, const char *value)
     add_key(w, key);
     jsonwrite_string(w, value);
 }
+
+void jsonwrite_key(struct jsonwrite *w, const char *key)
+{
+    jsonwrite_text(w, NULL, key);
+    add(w, ": ", w->is_spaced ? 2 : 1);
+    w->comma = false;
+}

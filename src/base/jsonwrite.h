@@ -36,6 +36,8 @@ void jsonwrite_bool(struct jsonwrite *w, const char *key, bool value);
 void jsonwrite_text(struct jsonwrite *w, const char *key, const char *value);
 /* JSON as it is. */
 void jsonwrite_raw(struct jsonwrite *w, const char *key, const char *json);
+/* A key that may need escapes; its value comes next, with `key` NULL. */
+void jsonwrite_key(struct jsonwrite *w, const char *key);
 /* The quoted text alone, without comma. */
 void jsonwrite_string(struct jsonwrite *w, const char *text);
 
@@ -47,5 +49,6 @@ void jsonbuf_int(struct firn_buf *out, const char *key, int64_t value);
 void jsonbuf_double(struct firn_buf *out, const char *key, double value);
 void jsonbuf_bool(struct firn_buf *out, const char *key, bool value);
 void jsonbuf_raw(struct firn_buf *out, const char *key, const char *json);
+void jsonbuf_key(struct firn_buf *out, const char *key);
 
 #endif

@@ -2,6 +2,7 @@
  */
 #include "cli/answer.h"
 #include "base/buf.h"
+#include "base/jsonwrite.h"
 #include "cli/jsontext.h"
 #include "cli/safetext.h"
 #include <math.h>
@@ -33,81 +34,58 @@ const json_t *answer_list(const json_t *object, const char *key)
 
 /* --- JSON ----------------------------------------------------------------- */
 
-static void new_line(struct firn_buf *out, int indent)
-{
-    if (indent >= 0)
-        buf_printf(out, "\n%*s", 2 * indent, "");
-}
-
-/* Appends a JSON string in ASCII: jsontext escapes all other characters. */
-static void dump_text(const char *text, struct firn_buf *out)
-{
-    struct firn_buf json = {0};
-    buf_json_string(&json, text);
-    struct firn_bytes rest = {json.at, json.n};
-    jsontext_value(&rest, 0, out);
-    buf_release(&json);
-}
-
-static void dump_plain(const json_t *value, struct firn_buf *out)
-{
-    if (json_is_string(value)) /* has no NUL: client.c refuses those */
-        dump_text(json_string_value(value), out);
-    else if (json_is_integer(value))
-        buf_printf(out, "%lld", (long long)json_integer_value(value));
-    else if (json_is_real(value))
-        buf_json_double(out, json_real_value(value));
-    else
-        buf_puts(out, json_is_array(value)    ? "[]"
-                      : json_is_object(value) ? "{}"
-                      : json_is_true(value)   ? "true"
-                      : json_is_false(value)  ? "false"
-                                              : "null");
-}
-
-/* Appends a value; `indent` below 0: in one line. Numbers have the fewest
- * digits that read back as the same number; jansson always writes seventeen. */
-static void dump(const json_t *value, int indent, struct firn_buf *out)
+/* Appends a tree as JSON. Numbers have the fewest digits that read back as the
+ * same number; jansson always writes seventeen. Values below `levels` levels
+ * become null: no reader accepts them. */
+static void put_tree(const json_t *value, int levels, struct firn_buf *out)
 {
     const char *key;
     json_t *part;
-    size_t i = 0, n = 0;
-    int deeper = indent >= 0 ? indent + 1 : -1;
-    if (json_is_array(value) && json_array_size(value) > 0) {
-        json_array_foreach(value, i, part)
-        {
-            buf_putc(out, i > 0 ? ',' : '[');
-            new_line(out, deeper);
-            dump(part, deeper, out);
-        }
-        new_line(out, indent);
-        buf_putc(out, ']');
-    } else if (json_is_object(value) && json_object_size(value) > 0) {
+    size_t i;
+    if (json_is_array(value) && levels > 0) {
+        jsonbuf_open(out, NULL, '[');
+        json_array_foreach(value, i, part) put_tree(part, levels - 1, out);
+        jsonbuf_close(out, ']');
+    } else if (json_is_object(value) && levels > 0) {
+        jsonbuf_open(out, NULL, '{');
         json_object_foreach((json_t *)value, key, part)
         {
-            buf_putc(out, n++ > 0 ? ',' : '{');
-            new_line(out, deeper);
-            dump_text(key, out);
-            buf_puts(out, indent >= 0 ? ": " : ":");
-            dump(part, deeper, out);
+            jsonbuf_key(out, key);
+            put_tree(part, levels - 1, out);
         }
-        new_line(out, indent);
-        buf_putc(out, '}');
+        jsonbuf_close(out, '}');
+    } else if (json_is_string(value)) { /* has no NUL: client.c refuses those */
+        jsonbuf_text(out, NULL, json_string_value(value));
+    } else if (json_is_integer(value)) {
+        jsonbuf_int(out, NULL, json_integer_value(value));
+    } else if (json_is_real(value)) {
+        jsonbuf_double(out, NULL, json_real_value(value));
+    } else if (json_is_boolean(value)) {
+        jsonbuf_bool(out, NULL, json_is_true(value));
     } else {
-        dump_plain(value, out);
+        jsonbuf_raw(out, NULL, "null");
     }
+}
+
+static void print(const json_t *answer, int indent, struct firn_buf *out)
+{
+    struct firn_buf json = {0};
+    struct jsonread in;
+    put_tree(answer, JSONREAD_DEPTH, &json);
+    jsonread_init(&in, json.at, json.n, NULL);
+    jsontext_value(&in, indent, out);
+    buf_putc(out, '\n');
+    buf_release(&json);
 }
 
 void answer_print(const json_t *answer, struct firn_buf *out)
 {
-    dump(answer, 0, out);
-    buf_putc(out, '\n');
+    print(answer, 0, out);
 }
 
 void answer_print_line(const json_t *answer, struct firn_buf *out)
 {
-    dump(answer, -1, out);
-    buf_putc(out, '\n');
+    print(answer, -1, out);
 }
 
 /* --- pages ---------------------------------------------------------------- */

@@ -110,13 +110,13 @@ static const char *pages_next(struct pages *pages)
 }
 
 /* Notes a page of n jobs, and its members; -1: not in the answer. */
-static void pages_had(struct pages *pages, size_t n, long next,
-                      long pending_left, long pending_more)
+static void pages_had(struct pages *pages, size_t n, double next,
+                      double pending_left, double pending_more)
 {
     pages->left -= n < pages->left ? n : pages->left;
-    pages->after = next > pages->after ? next : -1;
-    if (pages->pending_left >= 0 && pending_left >= 0)
-        pages->pending_left = pending_left;
+    pages->after = next > (double)pages->after && next < 1e15 ? (long)next : -1;
+    if (pages->pending_left >= 0 && pending_left >= 0 && pending_left < 1e15)
+        pages->pending_left = (long)pending_left;
     pages->was_cut = pages->was_cut || pending_more > 0;
 }
 
@@ -135,9 +135,9 @@ enum firn_status live_jobs_get(struct client *client,
         json_t *jobs = json_object_get(page, "jobs");
         json_array_extend(all, jobs);
         pages_had(&pages, json_array_size(jobs),
-                  (long)answer_number(page, "next", -1),
-                  (long)answer_number(page, "pending_left", -1),
-                  (long)answer_number(page, "pending_more", -1));
+                  answer_number(page, "next", -1),
+                  answer_number(page, "pending_left", -1),
+                  answer_number(page, "pending_more", -1));
         json_decref(page);
     }
     if (status == FIRN_OK)
@@ -150,31 +150,42 @@ enum firn_status live_jobs_get(struct client *client,
 
 /* --- JSON ----------------------------------------------------------------- */
 
-/* A number in an object, or in the rest of one; -1: none. */
-static long number_in(struct firn_bytes rest, const char *key)
-{
-    return jsontext_find(&rest, key) ? strtol(rest.at, NULL, 10) : -1;
-}
-
 /* Appends the jobs of a page as text; `*n` counts the jobs in `out`. */
 static enum firn_status print_page(struct pages *pages, const char *path,
                                    size_t *n, struct firn_buf *out,
                                    struct firn_error *err)
 {
     struct firn_buf page = {0};
+    struct jsonread in;
+    struct jsonread_keys keys = {0};
+    char key[32];
     int64_t unused;
     size_t before = *n;
+    double next = -1, pending_left = -1, pending_more = -1;
+    bool has_jobs = false;
     enum firn_status status =
         client_piece(pages->client, path, &page, &unused, err);
-    struct firn_bytes rest = {page.at, page.n};
-    if (status == FIRN_OK &&
-        (!jsontext_find(&rest, "jobs") || !jsontext_items(&rest, 2, n, out)))
+    jsonread_init(&in, page.at, page.n, NULL);
+    jsonread_enter(&in, '{');
+    while (status == FIRN_OK && jsonread_member(&in, &keys, key, sizeof key)) {
+        has_jobs = has_jobs || strcmp(key, "jobs") == 0;
+        if (strcmp(key, "jobs") == 0)
+            jsontext_items(&in, 2, n, out);
+        else if (strcmp(key, "next") == 0)
+            jsonread_number(&in, &next, -1);
+        else if (strcmp(key, "pending_left") == 0)
+            jsonread_number(&in, &pending_left, -1);
+        else if (strcmp(key, "pending_more") == 0)
+            jsonread_number(&in, &pending_more, -1);
+        else
+            jsonread_skip(&in);
+    }
+    jsonread_end(&in);
+    if (status == FIRN_OK && (in.status != FIRN_OK || !has_jobs))
         status = firn_fail(err, FIRN_EDATA, "%s: the answer has no jobs",
                            client_place(pages->client));
     if (status == FIRN_OK)
-        pages_had(pages, *n - before, number_in(rest, "next"),
-                  number_in(rest, "pending_left"),
-                  number_in(rest, "pending_more"));
+        pages_had(pages, *n - before, next, pending_left, pending_more);
     buf_release(&page);
     return status;
 }

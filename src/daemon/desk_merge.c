@@ -29,6 +29,7 @@
  * both, `epoch_s` stays unknown and the pair together. More is better.
  */
 #include "base/buf.h"
+#include "base/jsonwrite.h"
 #include "base/log.h"
 #include "daemon/desk.h"
 #include "daemon/mergekey.h"
@@ -194,13 +195,6 @@ static bool bar_between(const struct desk *desk, const struct live_job *job,
     return why != NULL;
 }
 
-static void add_sentence(struct firn_buf *json, const char *text)
-{
-    if (json->at[json->n - 1] != '[')
-        buf_putc(json, ',');
-    buf_json_string(json, text);
-}
-
 static void tell_others(const struct desk *desk, const struct live_job *job,
                         struct firn_buf *json)
 {
@@ -216,12 +210,12 @@ static void tell_others(const struct desk *desk, const struct live_job *job,
         buf_printf(&text, "not merged with job %d (%s): ", other->id,
                    other->ask.name);
         if (bar_between(desk, job, other, &text) && n++ < TOLD)
-            add_sentence(json, text.at);
+            jsonbuf_text(json, NULL, text.at);
     }
     if (n > TOLD) {
         buf_clear(&text);
         buf_printf(&text, "not merged with %zu more", n - TOLD);
-        add_sentence(json, text.at);
+        jsonbuf_text(json, NULL, text.at);
     }
     buf_release(&text);
 }
@@ -230,7 +224,7 @@ void desk_not_merged(const struct desk *desk, const struct live_job *job,
                      struct firn_buf *json)
 {
     struct firn_buf text = {0};
-    buf_putc(json, '[');
+    jsonbuf_open(json, NULL, '[');
     if (job->ask.may_merge && !live_state_is_over(job->state) &&
         partner_of(desk->book, job) == NULL) {
         const char *why = bar_to_all(desk, job);
@@ -240,10 +234,10 @@ void desk_not_merged(const struct desk *desk, const struct live_job *job,
         else if (why != NULL)
             buf_printf(&text, "not merged: %s", why);
         if (text.n > 0)
-            add_sentence(json, text.at);
+            jsonbuf_text(json, NULL, text.at);
         else
             tell_others(desk, job, json);
     }
-    buf_putc(json, ']');
+    jsonbuf_close(json, ']');
     buf_release(&text);
 }

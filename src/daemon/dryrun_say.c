@@ -10,6 +10,7 @@
  */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/jsonwrite.h"
 #include "daemon/dryrunwork.h"
 #include <math.h>
 #include <stdio.h>
@@ -21,13 +22,14 @@ static const double SMALLER_S = 0.3; /* of work, for the smallest change */
 static void put_range(struct firn_buf *json, const char *key, double at_s,
                       const double range[2])
 {
-    buf_printf(json, ",\"%s_s\":", key);
-    buf_json_double(json, at_s);
-    buf_printf(json, ",\"%s_range_s\":[", key);
-    buf_json_double(json, isnan(at_s) ? (double)NAN : range[0]);
-    buf_putc(json, ',');
-    buf_json_double(json, isnan(at_s) ? (double)NAN : range[1]);
-    buf_putc(json, ']');
+    char name[32];
+    snprintf(name, sizeof name, "%s_s", key);
+    jsonbuf_double(json, name, at_s);
+    snprintf(name, sizeof name, "%s_range_s", key);
+    jsonbuf_open(json, name, '[');
+    for (int i = 0; i < 2; i++)
+        jsonbuf_double(json, NULL, isnan(at_s) ? (double)NAN : range[i]);
+    jsonbuf_close(json, ']');
 }
 
 /* Why something is not known, as a sentence; "" when all is. */
@@ -73,8 +75,7 @@ static void put_text(const struct dryrun *dry, const struct firn_buf *because,
         buf_printf(&text, "%s%s", does_start ? "; " : "", because->at);
     if (dry->nslowed > 0)
         buf_printf(&text, "; other jobs give up GPUs %d times", dry->nslowed);
-    buf_puts(json, "{\"text\":");
-    buf_json_string(json, text.n > 0 ? text.at : "");
+    jsonbuf_text(json, "text", text.at);
     buf_release(&text);
 }
 
@@ -84,26 +85,23 @@ static void put_answer(const struct dryrun *dry, const struct range *range,
     struct firn_buf because = {0};
     bool is_start_known = dry->hung == FIRN_NO_JOB;
     put_because(dry, &because);
+    jsonbuf_open(json, NULL, '{');
     put_text(dry, &because, json);
-    buf_printf(json, ",\"policy\":\"%s\",\"starts\":%s",
-               dry->loop->desk.policy->name,
-               isnan(dry->start_s) ? "false" : "true");
+    jsonbuf_text(json, "policy", dry->loop->desk.policy->name);
+    jsonbuf_bool(json, "starts", !isnan(dry->start_s));
     put_range(json, "start", is_start_known ? dry->start_s : (double)NAN,
               range->start);
     put_range(json, "finish",
               is_start_known && dry->is_known ? dry->end_s : (double)NAN,
               range->end);
-    buf_puts(json, ",\"unknown\":");
     if (because.n > 0)
-        buf_json_string(json, because.at);
+        jsonbuf_text(json, "unknown", because.at);
     else
-        buf_puts(json, "null");
-    buf_puts(json, ",\"gpus\":");
-    buf_json_string(json, dry->gpus.n > 0 ? dry->gpus.at : "-");
-    buf_puts(json, ",\"rate\":");
-    buf_json_double(json, dry->rate);
-    buf_printf(json, ",\"slows\":%d,\"simulated\":%d", dry->nslowed,
-               range->nevents);
+        jsonbuf_raw(json, "unknown", "null");
+    jsonbuf_text(json, "gpus", dry->gpus.n > 0 ? dry->gpus.at : "-");
+    jsonbuf_double(json, "rate", dry->rate);
+    jsonbuf_int(json, "slows", dry->nslowed);
+    jsonbuf_int(json, "simulated", range->nevents);
     buf_release(&because);
 }
 
@@ -150,18 +148,17 @@ static void put_plan(struct loop *loop, const struct dryrun *dry,
 {
     const struct firn_job_spec *spec = q->spec;
     int fewer = dry->start_s > 0 || isnan(dry->start_s) ? smaller(loop, q) : 0;
-    buf_puts(json, ",\"memory_gib\":");
-    buf_json_double(json, spec->mem_gib > 0 ? spec->mem_gib : (double)NAN);
-    buf_printf(json, ",\"is_guess\":%s,\"change\":",
-               spec->is_nominal ? "true" : "false");
+    jsonbuf_double(json, "memory_gib",
+                   spec->mem_gib > 0 ? spec->mem_gib : (double)NAN);
+    jsonbuf_bool(json, "is_guess", spec->is_nominal);
     if (fewer > 0) {
         char text[80];
         snprintf(text, sizeof text, "could start now with gpus: %d", fewer);
-        buf_json_string(json, text);
+        jsonbuf_text(json, "change", text);
     } else {
-        buf_puts(json, "null");
+        jsonbuf_raw(json, "change", "null");
     }
-    buf_putc(json, '}');
+    jsonbuf_close(json, '}');
 }
 
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
@@ -203,7 +200,7 @@ static enum firn_status eta_pinned(struct loop *loop,
     if (left.is_known)
         desk_eta_told(track, dock_now_s(&loop->dock), left.left_s);
     put_answer(&dry, &range, json);
-    buf_putc(json, '}');
+    jsonbuf_close(json, '}');
     buf_release(&dry.gpus);
     return FIRN_OK;
 }
@@ -236,7 +233,7 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
         if (dry.is_known && dry.hung == FIRN_NO_JOB)
             desk_eta_told(track, dock_now_s(&loop->dock), dry.end_s);
         put_answer(&dry, &range, json);
-        buf_putc(json, '}');
+        jsonbuf_close(json, '}');
     }
     dryrun_close(&dry);
     return status;

@@ -13,6 +13,7 @@
  */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/jsonwrite.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/httpwork.h"
@@ -186,10 +187,10 @@ void http_refuse(struct http_exchange *exchange, int status, const char *code,
                  const char *text)
 {
     struct firn_buf out = {0};
-    buf_puts(&out, "{\"error\": {\"code\": ");
-    buf_json_string(&out, code);
-    buf_puts(&out, ", \"text\": ");
-    buf_json_string(&out, text);
+    jsonbuf_open(&out, NULL, '{');
+    jsonbuf_open(&out, "error", '{');
+    jsonbuf_text(&out, "code", code);
+    jsonbuf_text(&out, "text", text);
     buf_puts(&out, "}}\n");
     http_answer(exchange, status, "application/json",
                 (struct firn_bytes){out.at, out.n});

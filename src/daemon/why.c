@@ -19,6 +19,7 @@
  * Cost: O(nodes + running jobs log running jobs); in short O(nodes).
  */
 #include "base/buf.h"
+#include "base/jsonwrite.h"
 #include "base/str.h"
 #include "daemon/loopwork.h"
 #include <math.h>
@@ -392,8 +393,7 @@ static void add_note(const struct loop *loop, const struct live_job *job,
         return;
     snprintf(text, sizeof text, "policy %s: %s", loop->desk.policy->name,
              in_round->note);
-    buf_puts(json, ",\"note\":");
-    buf_json_string(json, text);
+    jsonbuf_text(json, "note", text);
 }
 
 enum firn_status why_job(struct loop *loop, struct live_job *job,
@@ -401,25 +401,25 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
 {
     struct answer a = explain(loop, job, false);
     (void)err;
-    buf_printf(json, "{\"id\":%d,\"name\":", job->id);
-    buf_json_string(json, job->ask.name);
-    buf_puts(json, ",\"state\":");
-    buf_json_string(json, live_state_name(job->state));
-    buf_puts(json, ",\"reason\":");
-    buf_json_string(json, live_reason_name(a.reason));
-    buf_puts(json, ",\"text\":");
-    buf_json_string(json, a.text);
-    buf_printf(json, ",\"need\":{\"gpus\":%d,\"mem_gib\":", a.need);
-    buf_json_double(json, a.mem_gib);
-    buf_puts(json, ",\"types\":");
-    buf_json_string(json, job->ask.types);
-    buf_printf(json, "},\"have\":{\"gpus\":%d},\"next\":", a.have);
-    buf_json_string(json, a.next);
-    buf_puts(json, ",\"next_s\":");
-    buf_json_double(json, a.next_s);
+    jsonbuf_open(json, NULL, '{');
+    jsonbuf_int(json, "id", job->id);
+    jsonbuf_text(json, "name", job->ask.name);
+    jsonbuf_text(json, "state", live_state_name(job->state));
+    jsonbuf_text(json, "reason", live_reason_name(a.reason));
+    jsonbuf_text(json, "text", a.text);
+    jsonbuf_open(json, "need", '{');
+    jsonbuf_int(json, "gpus", a.need);
+    jsonbuf_double(json, "mem_gib", a.mem_gib);
+    jsonbuf_text(json, "types", job->ask.types);
+    jsonbuf_close(json, '}');
+    jsonbuf_open(json, "have", '{');
+    jsonbuf_int(json, "gpus", a.have);
+    jsonbuf_close(json, '}');
+    jsonbuf_text(json, "next", a.next);
+    jsonbuf_double(json, "next_s", a.next_s);
     add_note(loop, job, &a, json);
-    buf_puts(json, ",\"not_merged\":");
+    jsonbuf_key(json, "not_merged");
     desk_not_merged(&loop->desk, job, json);
-    buf_putc(json, '}');
+    jsonbuf_close(json, '}');
     return FIRN_OK;
 }

@@ -15,12 +15,14 @@
  *     something small);
  * (3) counts are whole and below 2^53, so no double lies between two of them.
  */
+#include "base/jsonread.h"
 #include "base/jsonwrite.h"
-#include "wire/jsonread.h"
 #include <firn/message.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+enum { DEPTH_MAX = 8 }; /* levels of nesting */
 
 enum kind { WHOLE64, WHOLE, FLAG, NUMBER, SIGNED };
 
@@ -254,9 +256,10 @@ static const struct field *find(const struct field *fields, size_t n,
 
 static void read_parts(struct jsonread *in, double part_s[FIRN_STEP_NPARTS])
 {
+    struct jsonread_keys keys = {0};
     char key[32];
     jsonread_enter(in, '{');
-    while (jsonread_member(in, key, sizeof key)) {
+    while (jsonread_member(in, &keys, key, sizeof key)) {
         size_t part = 0;
         while (part < FIRN_STEP_NPARTS && strcmp(part_names[part], key) != 0)
             part++;
@@ -290,6 +293,7 @@ static enum firn_status begin(struct jsonread *in, const char *text, size_t n,
         return firn_fail(err, FIRN_EINVAL, "%zu bytes, and %d are the most", n,
                          FIRN_MESSAGE_BYTES);
     jsonread_init(in, text, n, err);
+    in->depth_max = DEPTH_MAX;
     jsonread_enter(in, '{');
     return in->status;
 }
@@ -298,8 +302,9 @@ static enum firn_status read_report(struct firn_trainer_report *report,
                                     double *variance, size_t nmax,
                                     struct jsonread *in)
 {
+    struct jsonread_keys keys = {0};
     char key[32];
-    while (jsonread_member(in, key, sizeof key)) {
+    while (jsonread_member(in, &keys, key, sizeof key)) {
         const struct field *f = find(report_fields, nreport, key);
         if (f != NULL) {
             read_field(in, f, report);
@@ -336,10 +341,11 @@ enum firn_status firn_orders_read(struct firn_orders *out, const char *text,
                                   size_t n, struct firn_error *err)
 {
     struct jsonread in;
+    struct jsonread_keys keys = {0};
     struct firn_orders orders = firn_orders_none();
     char key[32];
     if (begin(&in, text, n, err) == FIRN_OK) {
-        while (jsonread_member(&in, key, sizeof key)) {
+        while (jsonread_member(&in, &keys, key, sizeof key)) {
             const struct field *f = find(order_fields, norder, key);
             if (f != NULL)
                 read_field(&in, f, &orders);

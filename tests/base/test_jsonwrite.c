@@ -68,6 +68,21 @@ static void a_buffer_has_a_blank_behind_each_comma_and_colon(void **state)
     buf_release(&out);
 }
 
+static void a_key_with_special_characters_is_escaped(void **state)
+{
+    (void)state;
+    struct firn_buf out = {0};
+    jsonbuf_open(&out, NULL, '{');
+    jsonbuf_key(&out, "a\"b");
+    jsonbuf_int(&out, NULL, 1);
+    jsonbuf_key(&out, "\n");
+    jsonbuf_open(&out, NULL, '[');
+    jsonbuf_close(&out, ']');
+    jsonbuf_close(&out, '}');
+    assert_string_equal(out.at, "{\"a\\\"b\": 1, \"\\n\": []}");
+    buf_release(&out);
+}
+
 static void every_character_is_decoded_as_it_was_encoded(void **state)
 {
     (void)state;
@@ -108,6 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_that_is_too_small_gets_the_beginning),
         cmocka_unit_test(a_buffer_has_a_blank_behind_each_comma_and_colon),
+        cmocka_unit_test(a_key_with_special_characters_is_escaped),
         cmocka_unit_test(every_character_is_decoded_as_it_was_encoded),
         cmocka_unit_test(longer_forms_surrogates_and_beyond_are_refused),
     };

@@ -411,6 +411,36 @@ static void show_prints_attempts_report_and_job_file(void **state)
     assert_null(strstr(cmd_ran.out, "variance"));
 }
 
+static void json_output_has_short_numbers_and_only_ascii(void **state)
+{
+    (void)state;
+    fake_tell(&cmd_fake, "GET /v1/jobs/7", 200,
+              "{\"a\": [0.1,-9223372036854775808, true,null,{}, []],"
+              " \"\\u001b[1m\\\"\": \"\xc3\xa9\"}");
+    assert_int_equal(cmd_firn("show 7 -o json"), 0);
+    assert_string_equal(
+        cmd_ran.out,
+        "{\n  \"a\": [\n    0.1,\n    -9223372036854775808,\n    true,\n"
+        "    null,\n    {},\n    []\n  ],\n"
+        "  \"\\u001b[1m\\\"\": \"\\u00E9\"\n}\n");
+}
+
+static void json_output_has_null_below_sixty_four_levels(void **state)
+{
+    (void)state;
+    char deep[2 * 70 + 6 + 1] = "{\"a\":";
+    memset(deep + 5, '[', 70);
+    memset(deep + 75, ']', 70);
+    deep[145] = '}';
+    fake_tell(&cmd_fake, "GET /v1/jobs/7", 200, deep);
+    assert_int_equal(cmd_firn("show 7 -o json"), 0);
+    cmd_out_has(
+        "[\n" /* 64 levels of two blanks each */
+        "                                                            "
+        "                                                                "
+        "    null\n");
+}
+
 /* An answer with a value for each row of core/jobfields.def. */
 static void put_every_field(struct firn_buf *out)
 {
@@ -585,6 +615,8 @@ int main(void)
         CASE(filters_of_ls_are_sent_to_firnd),
         CASE(a_job_name_is_percent_encoded_in_the_path),
         CASE(show_prints_attempts_report_and_job_file),
+        CASE(json_output_has_short_numbers_and_only_ascii),
+        CASE(json_output_has_null_below_sixty_four_levels),
         CASE(show_prints_every_field_by_its_key_in_a_job_file),
         CASE(why_prints_the_sentence_before_the_numbers),
         CASE(cancel_tries_every_job_and_reports_failures),

@@ -11,95 +11,118 @@
 #include "cli/jsontext.c"
 #include <string.h>
 
-static struct firn_bytes bytes(const char *text)
+static struct jsonread reader(const char *text)
 {
-    return (struct firn_bytes){text, strlen(text)};
+    struct jsonread in;
+    jsonread_init(&in, text, strlen(text), NULL);
+    return in;
 }
 
-static void what_comes_out_has_a_line_for_each_value(void **unused)
+static void each_value_is_printed_on_its_own_line(void **unused)
 {
-    static const char *const texts[][2] = {
-        {"{}", "{}"},
-        {" [ ] ", "[]"},
-        {"[1,-2.5,1e+30,true,null,\"\"]",
-         "[\n  1,\n  -2.5,\n  1e+30,\n  true,\n  null,\n  \"\"\n]"},
+    static const char *const texts[][3] = {
+        {"{}", "{}", "{}"},
+        {" [ ] ", "[]", "[]"},
+        {"[1,-2.5, 1e+30,true,null,\"\"]",
+         "[\n  1,\n  -2.5,\n  1e+30,\n  true,\n  null,\n  \"\"\n]",
+         "[1,-2.5,1e+30,true,null,\"\"]"},
         {"{\"a\":{\"b\":[[1],{}]}, \"c\" : \"x y\"}",
          "{\n  \"a\": {\n    \"b\": [\n      [\n        1\n      ],\n      "
-         "{}\n    ]\n  },\n  \"c\": \"x y\"\n}"},
-        {"\"\\t \\\" \\\\ \\/ \\u0007\"", "\"\\t \\\" \\\\ / \\u0007\""},
-        {"\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\"",
-         "\"\\u00E4 \\u20AC \\uD83D\\uDE00\""},
+         "{}\n    ]\n  },\n  \"c\": \"x y\"\n}",
+         "{\"a\":{\"b\":[[1],{}]},\"c\":\"x y\"}"},
+        {"\"\\t \\\" \\\\ \\/ \\u0007\"", "\"\\t \\\" \\\\ / \\u0007\"",
+         "\"\\t \\\" \\\\ / \\u0007\""},
+        {"{\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\":0}",
+         "{\n  \"\\u00E4 \\u20AC \\uD83D\\uDE00\": 0\n}",
+         "{\"\\u00E4 \\u20AC \\uD83D\\uDE00\":0}"},
     };
     (void)unused;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        struct firn_buf out = {0};
-        struct firn_bytes rest = bytes(texts[i][0]);
-        assert_true(jsontext_value(&rest, 0, &out));
-        assert_string_equal(out.at, texts[i][1]);
-        buf_release(&out);
-    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int line = 0; line < 2; line++) {
+            struct firn_buf out = {0};
+            struct jsonread in = reader(texts[i][0]);
+            jsontext_value(&in, -line, &out);
+            jsonread_end(&in);
+            assert_int_equal(in.status, FIRN_OK);
+            assert_string_equal(out.at, texts[i][1 + line]);
+            buf_release(&out);
+        }
 }
 
-static void what_is_no_json_is_refused(void **unused)
+static void text_that_is_not_json_is_rejected(void **unused)
 {
     static const char *const texts[] = {
         "",         "{",           "[1",     "[1,]",    "{\"a\"}",
         "{\"a\":}", "{1:2}",       "\"open", "\"\\x\"", "nul",
-        "\"\x01\"", "\"\\u12g4\"", "[1 2]",  "]",       "{\"a\":1"};
+        "\"\x01\"", "\"\\u12g4\"", "[1 2]",  "]",       "{\"a\":1",
+        "1 2",      "[01]",        "[1.]",   "[1}",     "{\"a\":1,}"};
     (void)unused;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct firn_buf out = {0};
-        struct firn_bytes rest = bytes(texts[i]);
-        if (jsontext_value(&rest, 0, &out) && rest.n == 0)
+        struct jsonread in = reader(texts[i]);
+        jsontext_value(&in, 0, &out);
+        jsonread_end(&in);
+        if (in.status == FIRN_OK)
             fail_msg("'%s' is taken for JSON", texts[i]);
         buf_release(&out);
     }
-    char deep[400];
-    memset(deep, '[', sizeof deep);
-    struct firn_bytes rest = {deep, sizeof deep};
-    assert_false(jsontext_value(&rest, 0, NULL));
 }
 
-static void bytes_that_are_no_letters_cannot_move_a_cursor(void **unused)
+static void sixty_four_levels_are_printed_and_more_are_rejected(void **unused)
+{
+    (void)unused;
+    for (size_t depth = 64; depth <= 65; depth++) {
+        char deep[2 * 65 + 1] = "";
+        struct firn_buf out = {0};
+        memset(deep, '[', depth);
+        memset(deep + depth, ']', depth);
+        struct jsonread in = reader(deep);
+        jsontext_value(&in, -1, &out);
+        if (depth == 64)
+            assert_string_equal(out.at, deep);
+        assert_int_equal(in.status, depth == 64 ? FIRN_OK : FIRN_EINVAL);
+        buf_release(&out);
+    }
+}
+
+static void invalid_utf8_is_printed_as_ascii(void **unused)
 {
     (void)unused;
     struct firn_buf out = {0};
-    struct firn_bytes rest = bytes("\"a\x9b\xff\xc0\x80\xed\xa0\x80z\"");
-    assert_true(jsontext_value(&rest, 0, &out));
+    struct jsonread in = reader("\"a\x9b\xff\xc0\x80\xed\xa0\x80z\"");
+    jsontext_value(&in, 0, &out);
+    assert_int_equal(in.status, FIRN_OK);
     for (size_t i = 0; i < out.n; i++)
         assert_in_range((unsigned char)out.at[i], ' ', '~');
     assert_non_null(strstr(out.at, "\\uFFFD"));
     buf_release(&out);
 }
 
-static void a_key_is_found_by_its_whole_name(void **unused)
+static void elements_of_several_arrays_make_one_list(void **unused)
 {
-    (void)unused;
-    static const char text[] =
-        "{\"job\":{\"next\":7},\"jobs\":[1,2],\"next\":12}";
-    struct firn_bytes rest = bytes(text);
+    static const char *const pages[] = {"[1,{\"a\":2}]", "[]", "[3]", "{}"};
     struct firn_buf list = {0};
     size_t n = 0;
-    assert_true(jsontext_find(&rest, "jobs"));
-    assert_true(jsontext_items(&rest, 1, &n, &list));
-    assert_string_equal(list.at, "\n  1,\n  2");
-    assert_int_equal(n, 2);
-    assert_true(jsontext_find(&rest, "next"));
-    assert_memory_equal(rest.at, "12", 2);
-    rest = bytes(text);
-    assert_false(jsontext_find(&rest, "nex"));
-    rest = bytes("[]");
-    assert_false(jsontext_find(&rest, "next"));
+    (void)unused;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        struct jsonread in = reader(pages[i]);
+        jsontext_items(&in, 1, &n, &list);
+        jsonread_end(&in);
+        assert_int_equal(in.status, i < 3 ? FIRN_OK : FIRN_EINVAL);
+    }
+    assert_string_equal(list.at, "\n  1,\n  {\n    \"a\": 2\n  },\n  3");
+    assert_int_equal(n, 3);
     buf_release(&list);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_comes_out_has_a_line_for_each_value),
-        cmocka_unit_test(what_is_no_json_is_refused),
-        cmocka_unit_test(bytes_that_are_no_letters_cannot_move_a_cursor),
-        cmocka_unit_test(a_key_is_found_by_its_whole_name),
+        cmocka_unit_test(each_value_is_printed_on_its_own_line),
+        cmocka_unit_test(text_that_is_not_json_is_rejected),
+        cmocka_unit_test(sixty_four_levels_are_printed_and_more_are_rejected),
+        cmocka_unit_test(invalid_utf8_is_printed_as_ascii),
+        cmocka_unit_test(elements_of_several_arrays_make_one_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,9 +113,9 @@ static const struct kind kinds[] = {
 /* Simulated events of an answer; fails beyond the bound. */
 static int events_of(const char *json)
 {
-    const char *at = strstr(json, "\"simulated\":");
+    const char *at = strstr(json, "\"simulated\": ");
     assert_non_null(at);
-    long n = strtol(at + strlen("\"simulated\":"), NULL, 10);
+    long n = strtol(at + strlen("\"simulated\": "), NULL, 10);
     assert_in_range(n, 0, DRYRUN_FUTURES * DRYRUN_EVENTS_MOST);
     return (int)n;
 }
@@ -255,10 +255,10 @@ static void a_recovered_rigid_job_that_reports_has_a_known_end(void **unused)
     loopscene_report(&s, "a", 0.5, 2, 1024); /* 50 of 100 steps, 2 s each */
     assert_int_equal(dryrun_eta(s.loop, loopscene_job(&s, "a"), &json, &err),
                      FIRN_OK);
-    assert_non_null(strstr(json.at, "\"unknown\":null"));
-    const char *at = strstr(json.at, "\"finish_s\":");
+    assert_non_null(strstr(json.at, "\"unknown\": null"));
+    const char *at = strstr(json.at, "\"finish_s\": ");
     assert_non_null(at);
-    assert_true(fabs(strtod(at + strlen("\"finish_s\":"), NULL) - 100) < 5);
+    assert_true(fabs(strtod(at + strlen("\"finish_s\": "), NULL) - 100) < 5);
     buf_release(&json);
     loopscene_close(&s);
 }
@@ -294,7 +294,7 @@ static void a_forecast_beyond_its_bound_says_so(void **unused)
     alarm(HANGS_S);
     answer = plan(&s, "gpus: 1\nduration: 10s");
     alarm(0);
-    assert_non_null(strstr(answer, "\"start_s\":null"));
+    assert_non_null(strstr(answer, "\"start_s\": null"));
     assert_non_null(strstr(answer, "not known when it starts: the forecast "
                                    "stopped at its limit of"));
     events_of(answer);

@@ -465,8 +465,9 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     struct firn_buf json = {0}; /* it lacks a GPU, and is told both */
     assert_int_equal(why_job(s.loop, loopscene_job(&s, "b"), &json, &err),
                      FIRN_OK);
-    assert_non_null(strstr(json.at, "\"reason\":\"capacity\""));
-    assert_non_null(strstr(json.at, "\"note\":\"policy ymir: waits for the w"));
+    assert_non_null(strstr(json.at, "\"reason\": \"capacity\""));
+    assert_non_null(
+        strstr(json.at, "\"note\": \"policy ymir: waits for the w"));
     buf_release(&json);
     firn_job_id round_id = desk_track(&s.loop->desk, a->id)->round_id,
                 first = a->id;

@@ -14,7 +14,7 @@ api GET /jobs/first/logs | grep -q "16 steps\|accuracy" || fail "no log"
 
 wait_state long running
 [ "$(field behind state)" = pending ] || fail "a GPU is held twice"
-wait_why behind '"reason":"capacity"'
+wait_why behind '"reason": "capacity"'
 api GET /jobs/behind/why >"$tmp/out"
 out_has 'waits for 1 GPU; 0 free'
 api POST /jobs/behind/cancel "" >/dev/null || fail "not cancelled"

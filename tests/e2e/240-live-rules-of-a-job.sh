@@ -16,7 +16,7 @@ api POST /nodes/n0/drain "" >/dev/null || fail "not drained"
 api POST /nodes/n1/drain "" >/dev/null || fail "not drained"
 wait_state soft pending
 [ "$(field rigid state)" = running ] || fail "a drain stopped a rigid job"
-wait_why soft '"reason":"drained"'
+wait_why soft '"reason": "drained"'
 down # and it is remembered
 up --gpus 2x1:v100@16 --policy fifo
 [ "$(field rigid state)" = running ] || fail "rigid is lost"

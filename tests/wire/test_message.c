@@ -1,6 +1,5 @@
 /* test_message.c - reports and orders as JSON: round trips, and refusals. */
 #include "base/rng.h"
-#include "wire/jsonread.h"
 #include <firn/message.h>
 #include <locale.h>
 #include <math.h>
