@@ -46,8 +46,7 @@ static const struct {
 
 static const float dropped = 0.2F;
 
-/* --- forward
- * -------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------- */
 
 static const float *stage_out(const struct stage *s)
 {
@@ -112,8 +111,7 @@ static void forward(struct model *model, size_t n, size_t nfrozen,
            (size_t[]){n, NHIDDEN, IMAGE_KINDS});
 }
 
-/* --- backward
- * -------------------------------------------------------------------- */
+/* --- backward ------------------------------------------------------------ */
 
 /* dx (NULL: not wanted) and the gradient of w, from dy. */
 static void linear_back(struct cnn *cnn, float *dx, float *dw, const float *dy,
@@ -189,8 +187,7 @@ static void backward(struct model *model, size_t n, size_t nfrozen, float *grad)
         stage_back(model, &cnn->stage[l], n, l > nfrozen, grad);
 }
 
-/* --- the model
- * ------------------------------------------------------------------- */
+/* --- the model ----------------------------------------------------------- */
 
 static double learn(struct model *model, const struct lesson *lesson,
                     float *grad)

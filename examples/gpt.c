@@ -70,8 +70,7 @@ struct gpt {
 
 static const float dropped = 0.1F;
 
-/* --- small steps
- * -------------------------------------------------------------- */
+/* --- small steps --------------------------------------------------------- */
 
 /* y (+)= x w for SPAN rows; w is nin x nout. */
 static void times(const struct gpt *gpt, float *y, const float *x,
@@ -117,8 +116,7 @@ static void add(float *y, const float *x, size_t n)
         y[i] += x[i];
 }
 
-/* --- attention
- * ------------------------------------------------------------------ */
+/* --- attention ----------------------------------------------------------- */
 
 static float dot(const float *a, const float *b, size_t n)
 {
@@ -188,8 +186,7 @@ static void attend_row_back(const struct trace *tr, float *dqkv,
     }
 }
 
-/* --- blocks
- * ---------------------------------------------------------------------- */
+/* --- blocks -------------------------------------------------------------- */
 
 static void block_forward(struct gpt *gpt, struct trace *tr, const float *w)
 {
@@ -231,8 +228,7 @@ static void block_back(struct gpt *gpt, const struct trace *tr, const float *w,
     add(gpt->dx, gpt->dy, SPAN * WIDTH);
 }
 
-/* --- one window
- * --------------------------------------------------------------------- */
+/* --- one window ---------------------------------------------------------- */
 
 static void forward(struct model *model, const uint8_t *window,
                     struct nn_rng *rng)
@@ -279,8 +275,7 @@ static void backward(struct model *model, const uint8_t *window, size_t nfrozen,
     }
 }
 
-/* --- the model
- * -------------------------------------------------------------------------- */
+/* --- the model ----------------------------------------------------------- */
 
 static double learn(struct model *model, const struct lesson *lesson,
                     float *grad)

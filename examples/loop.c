@@ -41,8 +41,7 @@ static bool broken(const struct loop *loop, const char *what)
            strcmp(loop->options.without, what) == 0;
 }
 
-/* --- one thread's turn
- * --------------------------------------------------------- */
+/* --- one thread's turn --------------------------------------------------- */
 
 double loop_now_s(void)
 {
@@ -115,8 +114,7 @@ static const float *sum_here(struct loop *loop, int turn)
     return turn == loop->nlocal - 1 ? sum : nothing;
 }
 
-/* --- training
- * --------------------------------------------------------------------- */
+/* --- training ------------------------------------------------------------ */
 
 static void update(struct loop *loop)
 {

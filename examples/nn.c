@@ -38,8 +38,7 @@ void nn_fill(struct nn_rng *rng, float *w, size_t n, float deviation)
         w[i] = deviation * nn_normal(rng);
 }
 
-/* --- matrix products --------------------------------------------------------
- */
+/* --- matrix products ----------------------------------------------------- */
 
 bool nn_order_named(const char *name, enum nn_order *out)
 {
@@ -152,8 +151,7 @@ void nn_gemm(const struct nn_gemm *g)
     }
 }
 
-/* --- convolution
- * ---------------------------------------------------------------- */
+/* --- convolution --------------------------------------------------------- */
 
 /* Row (plane, tap) of `columns` is the picture moved by that tap. */
 static void spread_taps(float *columns, const float *in, size_t side,
@@ -282,8 +280,7 @@ void nn_pool_back(float *din, const float *dout, const uint8_t *from,
     }
 }
 
-/* --- normalisation
- * ------------------------------------------------------------------ */
+/* --- normalisation ------------------------------------------------------- */
 
 static const float tiny = 1e-5F;
 
@@ -407,8 +404,7 @@ void nn_layernorm_back(float *din, float *dgain, const float *dout,
     }
 }
 
-/* --- element by element
- * --------------------------------------------------------------- */
+/* --- element by element -------------------------------------------------- */
 
 void nn_relu(float *x, size_t n)
 {
@@ -483,8 +479,7 @@ double nn_cross_entropy(float *logits, const uint8_t *label, size_t nrows,
     return loss / (double)nrows;
 }
 
-/* --- optimisers
- * ------------------------------------------------------------------------- */
+/* --- optimisers ---------------------------------------------------------- */
 
 void nn_sgd(const struct nn_update *u, float *velocity)
 {

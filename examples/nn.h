@@ -23,8 +23,7 @@ float nn_normal(struct nn_rng *rng);
 /* n normal numbers of this deviation. */
 void nn_fill(struct nn_rng *rng, float *w, size_t n, float deviation);
 
-/* --- matrix products --------------------------------------------------------
- */
+/* --- matrix products ----------------------------------------------------- */
 
 /* How a sum over k is ordered. Sums of one order are the same on every
  * machine; different orders stand for GPU types whose kernels differ. */
@@ -46,8 +45,7 @@ struct nn_gemm {
 };
 void nn_gemm(const struct nn_gemm *g);
 
-/* --- operations
- * ---------------------------------------------------------------- */
+/* --- operations ---------------------------------------------------------- */
 
 /* 3 x 3 convolution with padding 1 of one picture: `in` has nin planes of
  * side x side, w is nout x nin x 9, `columns` room for nin * 9 * side^2. */
@@ -100,8 +98,7 @@ void nn_layernorm_back(float *din, float *dgain, const float *dout,
 double nn_cross_entropy(float *logits, const uint8_t *label, size_t nrows,
                         size_t nclasses, float weight, size_t *nright);
 
-/* --- optimisers
- * ------------------------------------------------------------------ */
+/* --- optimisers ---------------------------------------------------------- */
 
 /* Momentum: v = 0.9 v + g + decay w; w -= rate v. Adam: the usual betas; t is
  * the step from 1 on. Elements `start` to `n`. */

@@ -55,8 +55,7 @@ struct firn_ckpt_section {
     uint64_t nbytes;
 };
 
-/* --- writing ---------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------- */
 
 struct firn_ckpt_writer;
 FIRN_API enum firn_status firn_ckpt_create(struct firn_ckpt_writer **out,
@@ -76,8 +75,7 @@ FIRN_API enum firn_status firn_ckpt_commit(struct firn_ckpt_writer *writer,
                                            struct firn_error *err);
 FIRN_API void firn_ckpt_drop(struct firn_ckpt_writer *writer);
 
-/* --- reading ---------------------------------------------------------------
- */
+/* --- reading ------------------------------------------------------------- */
 
 struct firn_ckpt;
 FIRN_API enum firn_status firn_ckpt_open(struct firn_ckpt **out,
@@ -109,8 +107,7 @@ FIRN_API enum firn_status firn_ckpt_take(const struct firn_ckpt *ckpt,
                                          enum firn_ckpt_type type, void *data,
                                          size_t nbytes, struct firn_error *err);
 
-/* --- comparing --------------------------------------------------------------
- */
+/* --- comparing ----------------------------------------------------------- */
 
 enum firn_ckpt_kind {
     FIRN_CKPT_ONLY_LEFT = 1,

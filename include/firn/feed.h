@@ -21,8 +21,7 @@
 
 FIRN_C_BEGIN
 
-/* --- the virtual sampler ----------------------------------------------------
- */
+/* --- the virtual sampler ------------------------------------------------- */
 
 struct firn_sampler {
     uint64_t nsamples, seed;
@@ -49,8 +48,7 @@ FIRN_API size_t firn_sampler_batch(const struct firn_sampler *sampler,
                                    const uint32_t *order, int thread,
                                    uint64_t batch, uint32_t *out);
 
-/* --- the state queue of shared data workers ----------------------------------
- */
+/* --- the state queue of shared data workers ------------------------------ */
 
 struct firn_feed;
 

@@ -17,8 +17,7 @@
 
 FIRN_C_BEGIN
 
-/* --- which task a step belongs to --------------------------------------------
- */
+/* --- which task a step belongs to ---------------------------------------- */
 
 enum firn_task_mode { FIRN_TASK_NORMAL, FIRN_TASK_TEMPORAL, FIRN_TASK_SPATIAL };
 
@@ -42,8 +41,7 @@ FIRN_API enum firn_status firn_task_shares(const struct firn_task_mix *mix,
 FIRN_API size_t firn_task_of_step(const struct firn_task_mix *mix,
                                   uint64_t epoch, uint64_t step);
 
-/* --- how alike two tasks are
- * -------------------------------------------------- */
+/* --- how alike two tasks are --------------------------------------------- */
 
 /* fisher[i] += grad[i]^2, of one sample or small batch. */
 FIRN_API void firn_task_fisher_add(double *fisher, const float *grad, size_t n);
@@ -53,8 +51,7 @@ FIRN_API void firn_task_fisher_add(double *fisher, const float *grad, size_t n);
 FIRN_API double firn_task_similarity(const double *left, const double *right,
                                      size_t n);
 
-/* --- the guard
- * ----------------------------------------------------------------- */
+/* --- the guard ----------------------------------------------------------- */
 
 /* Did the merge pay? Compares the loss (or error) after `nepochs` >= 2 with
  * what the task would have reached alone by its own curve. */
@@ -68,8 +65,7 @@ FIRN_API enum firn_task_verdict
 firn_task_judge(const struct firn_task_guard *guard, const double *loss_merged,
                 const double *loss_alone, size_t nepochs);
 
-/* --- the pipeline switch
- * -------------------------------------------------------- */
+/* --- the pipeline switch ------------------------------------------------- */
 
 /* Prepares the next task in a thread of its own while the present one computes:
  * first its data loader (on the signal, some 30 s ahead), then its weights,

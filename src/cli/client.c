@@ -57,8 +57,7 @@ struct answer {
     int64_t next; /* offset of the next piece; -1: not in the header */
 };
 
-/* --- interrupts (5) --------------------------------------------------------
- */
+/* --- interrupts (5) ------------------------------------------------------ */
 
 static volatile sig_atomic_t is_stopped;
 static int stop_pipe[2] = {-1, -1};

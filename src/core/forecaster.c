@@ -93,8 +93,7 @@ void forecaster_free(struct forecaster *f)
     mem_free(f);
 }
 
-/* --- one job ----------------------------------------------------------------
- */
+/* --- one job ------------------------------------------------------------- */
 
 static void correct_all(struct forecaster *f, struct outlook *o,
                         const struct firn_job *job);
@@ -177,8 +176,7 @@ void outlook_move(struct outlook *o, const struct firn_job *job, double done_s)
         turn(o, at_s);
 }
 
-/* --- rates ------------------------------------------------------------------
- */
+/* --- rates --------------------------------------------------------------- */
 
 static bool is_same(const struct firn_way *a, const struct firn_way *b)
 {
@@ -253,8 +251,7 @@ bool forecaster_running(struct forecaster *f, struct forecaster_key key,
     return true;
 }
 
-/* --- what a job holds -------------------------------------------------------
- */
+/* --- what a job holds ---------------------------------------------------- */
 
 /* As forecaster_held(); `rate` is its fit. A type that could not hold all of it
  * on these nodes is passed over; a simulation learns nothing from such a mix.
@@ -305,8 +302,7 @@ struct firn_way forecaster_held(struct forecaster *f, struct forecaster_key key,
     return way_held(f, outlook_of(f, key, job), job, counts, &rate);
 }
 
-/* --- corrections ------------------------------------------------------------
- */
+/* --- corrections --------------------------------------------------------- */
 
 static void set_mean(struct outlook *o)
 {
@@ -412,8 +408,7 @@ static void correct(const struct forecaster *f, struct outlook *o,
         o->useful_gpus = useful_gpus(o);
 }
 
-/* --- reports ----------------------------------------------------------------
- */
+/* --- reports ------------------------------------------------------------- */
 
 static bool is_seen(const struct outlook *o)
 {
@@ -518,8 +513,7 @@ void forecaster_learn(struct forecaster *f, struct forecaster_key key,
         learn_pair(f, o, report, &way, fit);
 }
 
-/* --- limits -----------------------------------------------------------------
- */
+/* --- limits -------------------------------------------------------------- */
 
 /* The GPUs that its batch can be split over; 0: not known. */
 static double batch_gpus(const struct forecaster *f, const struct outlook *o,

@@ -45,8 +45,7 @@ struct forecaster_key {
     firn_job_id id;
 };
 
-/* --- observations ---------------------------------------------------------
- */
+/* --- observations -------------------------------------------------------- */
 
 /* A job reports how it goes on the GPUs that it holds. */
 struct forecaster_report {

@@ -20,8 +20,7 @@
 #include "core/threads.h"
 #include <math.h>
 
-/* --- one job ----------------------------------------------------------------
- */
+/* --- one job ------------------------------------------------------------- */
 
 /* Without a profile: the type that durations refer to, if the job may use it.
  */
@@ -98,8 +97,7 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
         o->type = type_of(f, job);
 }
 
-/* --- one way ----------------------------------------------------------------
- */
+/* --- one way ------------------------------------------------------------- */
 
 static double by_profile(const struct forecaster *f, const struct outlook *o,
                          const struct firn_job *job, const struct spread *where,

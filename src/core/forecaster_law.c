@@ -94,8 +94,7 @@ static struct law *law_of(struct forecaster *f, const struct firn_job *job)
     return law;
 }
 
-/* --- what a report is of ---------------------------------------------------
- */
+/* --- what a report is of ------------------------------------------------- */
 
 /* All GPUs on one type, or -1. */
 static firn_type_id held_type(const struct forecaster *f,
@@ -162,8 +161,7 @@ static size_t find(const struct law *law, firn_type_id type,
     return i;
 }
 
-/* --- learning ---------------------------------------------------------------
- */
+/* --- learning ------------------------------------------------------------ */
 
 /* Takes a step time in; true: it is news. */
 static bool take(struct law *law, firn_type_id type,

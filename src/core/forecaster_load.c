@@ -34,8 +34,7 @@ enum { SAMPLES_MIN = 2, LOADS_MAX = 4096 };
 
 static const struct firn_load unknown = {(double)NAN, (double)NAN};
 
-/* --- observations -----------------------------------------------------------
- */
+/* --- observations -------------------------------------------------------- */
 
 void forecaster_learn_load(struct forecaster *f, struct forecaster_key key,
                            const struct firn_load *load)
@@ -96,8 +95,7 @@ double forecaster_memory(const struct forecaster *f, struct forecaster_key key)
     return o != NULL ? o->mem_gib : 0;
 }
 
-/* --- answers ----------------------------------------------------------------
- */
+/* --- answers ------------------------------------------------------------- */
 
 /* What its trainer sets there: as submitted or last reported, or with the
  * layers that it has frozen now if that is asked for. */

@@ -68,8 +68,7 @@ bool merge_expect(const struct merge_side side[2], enum firn_merge_kind kind,
     return true;
 }
 
-/* --- what was seen ----------------------------------------------------------
- */
+/* --- what was seen ------------------------------------------------------- */
 
 struct gain {
     char *base, *set[2]; /* in the order of their names */

@@ -72,8 +72,7 @@ void pair_add(struct forecaster *f, int a, int b, double slower)
     firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, 1, NULL);
 }
 
-/* --- bad pairs --------------------------------------------------------------
- */
+/* --- bad pairs ----------------------------------------------------------- */
 
 /* By application, or by itself. */
 static int bad_key(int number, struct forecaster_job job)
@@ -137,8 +136,7 @@ void forecaster_load_pairs(struct forecaster *f, const char *text)
     }
 }
 
-/* --- slowdowns --------------------------------------------------------------
- */
+/* --- slowdowns ----------------------------------------------------------- */
 
 double forecaster_slowdown(struct forecaster *f, struct forecaster_job job,
                            struct forecaster_job other)

@@ -68,8 +68,7 @@ bool llmjobs_is(const struct firn_job_spec *spec)
     return spec->seq > 0 && read_spec(&llm, spec);
 }
 
-/* --- GPUs -------------------------------------------------------------------
- */
+/* --- GPUs ---------------------------------------------------------------- */
 
 /* How many times a V100 is the type of speed 1, by the first type of the
  * cluster whose name is known. */
@@ -164,8 +163,7 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
     return spot;
 }
 
-/* --- one split --------------------------------------------------------------
- */
+/* --- one split ----------------------------------------------------------- */
 
 struct split {
     double samples_s, need_gib, expected_gib;
@@ -257,8 +255,7 @@ double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
     return at.samples_s / llm->ref_samples_s;
 }
 
-/* --- the job ----------------------------------------------------------------
- */
+/* --- the job ------------------------------------------------------------- */
 
 /* Types in the order of preference for being the reference: of speed 1 first;
  * -1 behind the last. */
@@ -308,8 +305,7 @@ struct llmjob llmjobs_open(const struct firn_cluster *cluster,
     return llm;
 }
 
-/* --- plans ------------------------------------------------------------------
- */
+/* --- plans --------------------------------------------------------------- */
 
 static int by_efficiency(const void *a, const void *b)
 {
@@ -398,8 +394,7 @@ int llmjobs_gpus_max(const struct llmjob *llm)
     return most < INT_MAX ? (int)most : INT_MAX;
 }
 
-/* --- what a user asks for ---------------------------------------------------
- */
+/* --- what a user asks for ------------------------------------------------ */
 
 /* The types a user allows, whatever their memory. */
 static uint32_t allowed(const struct firn_cluster *cluster,

@@ -179,8 +179,7 @@ static void tune_batch(const struct trainer *t, const struct trainer_ask *ask,
     }
 }
 
-/* --- the layers ------------------------------------------------------------
- */
+/* --- the layers ---------------------------------------------------------- */
 
 /* For the callbacks of firn/freeze.h. */
 struct layers_ask {
@@ -280,8 +279,7 @@ static void freeze(struct course *c, const struct trainer *t,
         FIRN_BUG("%s", err.text);
 }
 
-/* --- courses ----------------------------------------------------------------
- */
+/* --- courses ------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {

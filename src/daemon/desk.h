@@ -176,8 +176,7 @@ void desk_set_pins(struct desk *desk);
 enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
                            struct firn_error *err);
 
-/* --- the GPU type that a job keeps to: desk_type.c -------------------------
- */
+/* --- the GPU type that a job keeps to: desk_type.c ----------------------- */
 
 /* At a start on that node: its type, of a job that keeps to one and has not had
  * any. */
@@ -201,8 +200,7 @@ void desk_type_copied(const struct state *from, const struct firn_job *job,
 /* The most memory of a GPU that it may have; 0: not known. */
 double desk_type_gib(const struct desk *desk, const struct live_job *job);
 
-/* --- foreign processes: desk_foreign.c -------------------------------------
- */
+/* --- foreign processes: desk_foreign.c ----------------------------------- */
 
 void foreign_open(struct desk *desk);
 void foreign_close(struct desk *desk);
@@ -221,8 +219,7 @@ void foreign_copy(const struct desk *desk, struct round *to);
 /* GPUs of a node that foreign processes use. */
 int foreign_count(const struct desk *desk, firn_node_id node);
 
-/* --- partners: desk_partner.c ----------------------------------------------
- */
+/* --- partners: desk_partner.c -------------------------------------------- */
 
 /* The engine's phase of a job, or of the partner whose processes train it. */
 enum firn_phase desk_phase(const struct desk *desk, const struct live_job *job);
@@ -240,8 +237,7 @@ struct firn_how partner_how(const struct desk *desk,
 /* After a restart, when all jobs are in: partners name each other again. */
 void partner_recover(struct desk *desk);
 
-/* --- what merging is worth: desk_merge.c -----------------------------------
- */
+/* --- what merging is worth: desk_merge.c --------------------------------- */
 
 /* Two jobs of a round that has the desk's ids. */
 struct desk_pair {
@@ -262,8 +258,7 @@ void desk_not_merged(const struct desk *desk, const struct live_job *job,
 bool desk_merge_reported(struct desk *desk, struct live_job *job,
                          const struct firn_job *in_round);
 
-/* --- how long they take, and what they need: desk_span.c -------------------
- */
+/* --- how long they take, and what they need: desk_span.c ----------------- */
 
 /* It succeeded: what is learned of it. After a restart: of all there are. */
 void desk_span_ended(struct desk *desk, const struct live_job *job,

@@ -153,8 +153,7 @@ void desk_span_look(struct desk *desk, double now_s)
     }
 }
 
-/* --- ends that were foretold
- * ---------------------------------------------------------------- */
+/* --- ends that were foretold --------------------------------------------- */
 
 void desk_eta_told(struct track *track, double now_s, double left_s)
 {
@@ -171,8 +170,7 @@ void desk_eta_ended(struct desk *desk, const struct track *track)
                         fabs(eta->end_s - now_s) / (now_s - eta->at_s));
 }
 
-/* --- what they need --------------------------------------------------------
- */
+/* --- what they need ------------------------------------------------------ */
 
 /* Only elastic jobs take orders to run a step in several passes. */
 struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,

@@ -87,8 +87,7 @@ void liveforecast_free(struct liveforecast *f)
     mem_free(f);
 }
 
-/* --- which job --------------------------------------------------------------
- */
+/* --- which job ----------------------------------------------------------- */
 
 /* The slot of a job; NULL: the job is not in the book. */
 static int *slot_of(struct liveforecast *f, firn_job_id id)
@@ -163,8 +162,7 @@ void liveforecast_forget(struct liveforecast *f, firn_job_id id)
     *slot = 0;
 }
 
-/* --- observations -----------------------------------------------------------
- */
+/* --- observations -------------------------------------------------------- */
 
 void liveforecast_saw(struct liveforecast *f, firn_job_id id,
                       const struct liveforecast_run *run)
@@ -213,8 +211,7 @@ void liveforecast_load_pairs(struct liveforecast *f, const char *text)
     forecaster_load_pairs(f->forecaster, text);
 }
 
-/* --- answers ----------------------------------------------------------------
- */
+/* --- answers ------------------------------------------------------------- */
 
 double liveforecast_memory(struct liveforecast *f, firn_job_id id)
 {

@@ -131,8 +131,7 @@ void loop_stopped_text(const struct live_job *job, int end, double ran_s,
 struct firn_engine_host loop_engine_host(struct loop *loop);
 void loop_engine_init(struct loop *loop);
 void loop_event(struct loop *loop, const struct firn_event *event);
-/* --- jobs of the cluster's own queue: loop_inbox.c
- * --------------------------------- */
+/* --- jobs of the cluster's own queue: loop_inbox.c ----------------------- */
 
 void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
 
@@ -188,8 +187,7 @@ void loop_think(void *arg, void (*work)(void *what), void *what);
  * other requests are handled. */
 void loop_thought(struct loop *loop);
 
-/* --- settings of the operator and of the API: loop_config.c
- * -------------------- */
+/* --- settings of the operator and of the API: loop_config.c -------------- */
 
 /* The policy to begin with; loop->settings are filled. */
 enum firn_status loop_choose_policy(struct loop *loop,

@@ -95,8 +95,7 @@ static bool judge(void *arg, const struct store_end *end)
     return true;
 }
 
-/* --- the parts of a pass: true when one is over ----------------------------
- */
+/* --- the parts of a pass: true when one is over -------------------------- */
 
 typedef bool part_fn(struct loop *loop, struct retain *r);
 
@@ -224,8 +223,7 @@ static part_fn *const parts[] = {count_jobs, trim_jobs, trim_reports,
                                  trim_events};
 enum { NPARTS = sizeof parts / sizeof *parts };
 
-/* --- a turn ----------------------------------------------------------------
- */
+/* --- a turn -------------------------------------------------------------- */
 
 static void end_pass(struct retain *r, double now_s)
 {

@@ -142,8 +142,7 @@ enum firn_status store_torn(struct store *store, struct firn_error *err);
  * statement that SQLite refuses. */
 bool store_may_pass(int code);
 
-/* --- what a row may have: store_judge.c ------------------------------------
- */
+/* --- what a row may have: store_judge.c ---------------------------------- */
 
 /* The value of a column of the table of jobs: an integer within bounds; a real
  * number that is finite. False: it is not. */

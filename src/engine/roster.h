@@ -59,8 +59,7 @@ void roster_open(struct roster *r);
 void roster_close(struct roster *r);
 double roster_now_s(const struct roster *r);
 
-/* --- jobs: roster.c
- * ----------------------------------------------------------- */
+/* --- jobs: roster.c ------------------------------------------------------ */
 
 /* NULL: no such job. */
 struct rosterjob *roster_find(const struct roster *r, firn_job_id id);
@@ -116,8 +115,7 @@ struct rosterjob *roster_next_to_start(const struct roster *r,
 bool roster_is_held(const struct roster *r, const struct firn_part *part,
                     uint64_t bit);
 
-/* --- events: roster.c
- * --------------------------------------------------------- */
+/* --- events: roster.c ---------------------------------------------------- */
 
 void roster_report(struct roster *r, struct firn_event event);
 /* Reports the end of the job's attempt. */
@@ -128,8 +126,7 @@ void roster_phase(struct roster *r, struct rosterjob *job,
                   enum firn_phase phase);
 bool roster_has_events(const struct roster *r);
 
-/* --- before a shepherd: roster_start.c
- * ---------------------------------------- */
+/* --- before a shepherd: roster_start.c ----------------------------------- */
 
 struct launchfile;
 /* Fills what is the same in every launch file; the engine adds the rest. */
@@ -146,8 +143,7 @@ enum firn_status roster_prepare(struct rosterjob *job,
                                 const struct roster_file *launch_file,
                                 struct firn_error *err);
 
-/* --- waking: roster_wake.c
- * ---------------------------------------------------- */
+/* --- waking: roster_wake.c ----------------------------------------------- */
 
 /* `also`: a descriptor that wakes the engine too; -1: none. `what` names the
  * watched things in an error. */

@@ -282,8 +282,7 @@ void slurm_start(struct slurm *slurm, struct slurmjob *job);
 /* sbatch ended. */
 void slurm_submitted(struct slurm *slurm, const struct command_done *done);
 
-/* --- slurm_batch.c: sbatch's arguments
- * ---------------------------------------- */
+/* --- slurm_batch.c: sbatch's arguments ----------------------------------- */
 
 /* Texts lie in the arena. */
 struct slurm_argv {
@@ -298,8 +297,7 @@ enum firn_status slurm_batch_script(const struct slurm *slurm,
                                     struct firn_buf *out,
                                     struct firn_error *err);
 
-/* --- slurm_attempt.c: an attempt's life
- * ---------------------------------------- */
+/* --- slurm_attempt.c: an attempt's life ---------------------------------- */
 
 void slurm_leave(struct slurm *slurm, struct slurmjob *job, bool is_loss);
 /* Takes a pending Slurm job back, because foreign jobs have its GPUs. */

@@ -92,8 +92,7 @@ struct matching *matching_new(struct arena *arena, size_t most)
     return m;
 }
 
-/* --- small things ----------------------------------------------------------
- */
+/* --- small things -------------------------------------------------------- */
 
 static int16_t *children(const struct matching *m, int b)
 {
@@ -182,8 +181,7 @@ static int even_place(struct matching *m, int b, int x)
     return m->nchild[b] - at;
 }
 
-/* --- matching along links --------------------------------------------------
- */
+/* --- matching along links ------------------------------------------------ */
 
 /* Node x is matched towards node y; within a blossom the ring is matched
  * anew around the child that now has the outward edge. */
@@ -238,8 +236,7 @@ static int common_ancestor(struct matching *m, int x, int y)
     return NONE;
 }
 
-/* --- blossoms --------------------------------------------------------------
- */
+/* --- blossoms ------------------------------------------------------------ */
 
 /* The children of b from `x` up to below `base`, appended in path order. */
 static void gather(struct matching *m, int b, int x, int base)
@@ -324,8 +321,7 @@ static void expand_blossom(struct matching *m, int b)
     m->top[b] = NONE;
 }
 
-/* --- a stage ---------------------------------------------------------------
- */
+/* --- a stage ------------------------------------------------------------- */
 
 /* A tight edge from an OUTER node. True when the matching has grown. */
 static bool use_edge(struct matching *m, struct link e)
@@ -442,8 +438,7 @@ static bool stage(struct matching *m)
     }
 }
 
-/* --- in and out ------------------------------------------------------------
- */
+/* --- in and out ---------------------------------------------------------- */
 
 /* The power of two that takes the largest weight to WEIGHT_BITS bits. */
 static int scale_of(size_t n, const double *weight)

@@ -45,8 +45,7 @@ struct knapsack {
     struct arena *scratch;
 };
 
-/* --- the relaxation --------------------------------------------------------
- */
+/* --- the relaxation ------------------------------------------------------ */
 
 static bool is_before(const struct knapsack *k, size_t a, size_t b)
 {
@@ -163,8 +162,7 @@ static void relax(struct knapsack *k)
         k->low += k->front.value[k->at[i]];
 }
 
-/* --- the core --------------------------------------------------------------
- */
+/* --- the core ------------------------------------------------------------ */
 
 /* The entries that are left, menu by menu. Row j of the table stands for core
  * menu j; what is left to the others is in [rest_min, rest_max]. */

@@ -332,8 +332,7 @@ static enum firn_status make_easyscale(struct maker *m)
     return FIRN_OK;
 }
 
-/* --- IceFrog ---------------------------------------------------------------
- */
+/* --- IceFrog ------------------------------------------------------------- */
 
 /* Unfrozen shares by frozen layers. BERT's FLOPs were counted twice by the
  * authors and go below zero; its activations stand in for them. */

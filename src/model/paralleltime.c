@@ -54,8 +54,7 @@ struct firn_batch_split parallel_split(const struct firn_profile *profile,
     return (struct firn_batch_split){b, (int)passes, replicas * b * passes};
 }
 
-/* --- sharded --------------------------------------------------------------
- */
+/* --- sharded ------------------------------------------------------------- */
 
 static double sharded(const struct firn_profile_gpu *gpu,
                       const struct firn_shape *shape)
@@ -71,8 +70,7 @@ static double sharded(const struct firn_profile_gpu *gpu,
     return firn_sharded_iteration(&m, shape);
 }
 
-/* --- pipeline -------------------------------------------------------------
- */
+/* --- pipeline ------------------------------------------------------------ */
 
 /* The shares of FLOPs and parameters in the layers from `layer` on. */
 static struct firn_profile_frozen from_layer(const struct firn_profile *p,

@@ -28,8 +28,7 @@ static double read_count(const struct metric *metric,
     return (double)value;
 }
 
-/* --- of several numbers ---------------------------------------------------
- */
+/* --- of several numbers -------------------------------------------------- */
 
 /* Mean JCT over size classes [from, to). */
 static double mean_of(const struct firn_sim_result *result, int from, int to)
@@ -82,8 +81,7 @@ static const struct {
 
 enum { NMADE = sizeof made / sizeof *made };
 
-/* --- of a group -----------------------------------------------------------
- */
+/* --- of a group ---------------------------------------------------------- */
 
 static const struct firn_sim_group *
 group_of(const struct metric *metric, const struct firn_sim_result *result)
@@ -143,8 +141,7 @@ static enum firn_status find_grouped(struct metric *out, const char *name,
     return FIRN_OK;
 }
 
-/* --- by name ---------------------------------------------------------------
- */
+/* --- by name ------------------------------------------------------------- */
 
 static bool is_time(const char *name)
 {

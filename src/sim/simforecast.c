@@ -87,8 +87,7 @@ struct firn_load simforecast_load(struct forecaster *f,
                            firn_job_done_s(job, now_s));
 }
 
-/* --- for core ---------------------------------------------------------------
- */
+/* --- for core ------------------------------------------------------------ */
 
 static struct forecaster *of(void *state)
 {

@@ -112,8 +112,7 @@ double transfers_rate(int task, int other, double epochs,
            (transfers_epochs(task) / epochs);
 }
 
-/* --- what is expected ------------------------------------------------------
- */
+/* --- what is expected ---------------------------------------------------- */
 
 /* One of the two jobs of a question. */
 struct side {

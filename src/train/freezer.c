@@ -485,8 +485,7 @@ enum firn_status firn_freezer_decide(struct firn_freezer *freezer,
     return FIRN_OK;
 }
 
-/* --- what is told and owed -------------------------------------------------
- */
+/* --- what is told and owed ----------------------------------------------- */
 
 size_t firn_freezer_frozen(const struct firn_freezer *freezer)
 {

@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the placement ---------------------------------------------------------
- */
+/* --- the placement ------------------------------------------------------- */
 
 static enum firn_status check_ranks(const struct firn_group_config *c,
                                     struct firn_error *err)
@@ -141,8 +140,7 @@ static uint64_t shape_of(const struct firn_group *g)
                          (size_t)g->nthreads * sizeof *g->owner);
 }
 
-/* --- opening and closing ---------------------------------------------------
- */
+/* --- opening and closing ------------------------------------------------- */
 
 static bool allocate(struct firn_group *g, const struct firn_group_config *c)
 {
@@ -292,8 +290,7 @@ void firn_group_close(struct firn_group *group)
     free(g);
 }
 
-/* --- gradients -------------------------------------------------------------
- */
+/* --- gradients ----------------------------------------------------------- */
 
 size_t firn_group_threads(const struct firn_group *group, const int **threads)
 {

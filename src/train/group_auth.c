@@ -22,8 +22,7 @@ static const char hello_word[] = {'f', 'i', 'r', 'n', 'g', 'r', 'p', '2'};
 static const char answer_word[] = {'f', 'i', 'r', 'n', 'h', 'e', 'r', 'e'};
 static const uint32_t order = 0x01020304;
 
-/* --- libsodium -------------------------------------------------------------
- */
+/* --- libsodium ----------------------------------------------------------- */
 
 struct span {
     const void *at;
@@ -127,8 +126,7 @@ uint64_t firn_grp_key_number(const unsigned char key[GRP_KEY],
     return number;
 }
 
-/* --- the messages ----------------------------------------------------------
- */
+/* --- the messages -------------------------------------------------------- */
 
 static void put(unsigned char *at, uint64_t value, int n)
 {
@@ -201,8 +199,7 @@ static void verdict_mac(const struct grp_shake *s, unsigned char out[GRP_MAC])
     mac_of(out, s->key, "verdict", span, 4);
 }
 
-/* --- what a whole message does ---------------------------------------------
- */
+/* --- what a whole message does ------------------------------------------- */
 
 typedef struct shake_out took(struct grp_shake *s);
 static const struct shake_out nothing = {NULL, 0};
@@ -277,8 +274,7 @@ static const struct {
     [SHAKE_REFUSED] = {0, 0, NULL},
 };
 
-/* --- the calls -------------------------------------------------------------
- */
+/* --- the calls ----------------------------------------------------------- */
 
 static void begin(struct grp_shake *s, const unsigned char *key,
                   enum shake_state state)

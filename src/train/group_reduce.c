@@ -48,8 +48,7 @@ static size_t nbytes_of(struct range r)
     return (r.to - r.from) * sizeof(float);
 }
 
-/* --- where the vectors lie -------------------------------------------------
- */
+/* --- where the vectors lie ----------------------------------------------- */
 
 static size_t stride_of(const struct firn_group *g)
 {
@@ -98,8 +97,7 @@ void firn_grp_lay_out(struct firn_group *g)
     }
 }
 
-/* --- slots -----------------------------------------------------------------
- */
+/* --- slots --------------------------------------------------------------- */
 
 /* The pieces of one message between hosts; freed by the caller. */
 static struct grp_piece *new_pieces(struct firn_group *g,
@@ -221,8 +219,7 @@ enum firn_status firn_grp_slots_reduce(struct firn_group *g, float *out,
     return FIRN_OK;
 }
 
-/* --- the chain -------------------------------------------------------------
- */
+/* --- the chain ----------------------------------------------------------- */
 
 /* The process before this one in the order of threads; -1: none. */
 static int before(const struct firn_group *g)

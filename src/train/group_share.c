@@ -80,8 +80,7 @@ enum firn_status firn_group_bcast(struct firn_group *group, void *data,
     return FIRN_OK;
 }
 
-/* --- gather ----------------------------------------------------------------
- */
+/* --- gather -------------------------------------------------------------- */
 
 /* A leader's data of its host: sizes, and the bytes in a row. */
 struct heap {
@@ -280,8 +279,7 @@ enum firn_status firn_group_allgather(struct firn_group *group,
                              : notify_hosts(g, status);
 }
 
-/* --- max -------------------------------------------------------------------
- */
+/* --- max ----------------------------------------------------------------- */
 
 /* The leaders tell each other the largest of their hosts. */
 static enum firn_status max_of_hosts(struct firn_group *g, int64_t *value,

@@ -64,8 +64,7 @@ uint64_t firn_grp_hash(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* --- living peers ----------------------------------------------------------
- */
+/* --- living peers -------------------------------------------------------- */
 
 /* The start of a process in clock ticks since boot, by field 22 of its stat;
  * 0 when that cannot be read. *over: it is a zombie. */
@@ -111,8 +110,7 @@ static void sign_in(struct grp_proc *proc)
     atomic_store(&proc->pid, pid);
 }
 
-/* --- failing ---------------------------------------------------------------
- */
+/* --- failing ------------------------------------------------------------- */
 
 static struct grp_proc *own(struct firn_group *g)
 {
@@ -157,8 +155,7 @@ enum firn_status firn_grp_fail(struct firn_group *g, struct firn_error *err,
     return firn_grp_sound(g, err);
 }
 
-/* --- waiting ---------------------------------------------------------------
- */
+/* --- waiting ------------------------------------------------------------- */
 
 /* What is waited for: the counters `at` of all, or one counter. */
 struct wait {
@@ -296,8 +293,7 @@ enum firn_status firn_grp_await(struct firn_group *g, int local,
     return wait_for(g, &w, err);
 }
 
-/* --- the segment -----------------------------------------------------------
- */
+/* --- the segment --------------------------------------------------------- */
 
 static size_t pages(size_t nbytes)
 {

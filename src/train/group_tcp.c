@@ -64,8 +64,7 @@ static int get_int(const unsigned char *at)
     return v <= 0x7fffffff ? (int)v : -1;
 }
 
-/* --- being called ----------------------------------------------------------
- */
+/* --- being called -------------------------------------------------------- */
 
 /* Has the other side closed this connection? */
 static bool is_closed(int fd)
@@ -223,8 +222,7 @@ static enum firn_status answer_calls(struct rally *r, int kind,
     return status;
 }
 
-/* --- calling ---------------------------------------------------------------
- */
+/* --- calling ------------------------------------------------------------- */
 
 /* The handshake of a caller; it ends in the state of `s`. */
 static void shake_hands(struct rally *r, int fd, const struct grp_claim *claim,
@@ -325,8 +323,7 @@ static enum firn_status call_peers(struct rally *r, struct firn_error *err)
     return answer_calls(r, PEER, err);
 }
 
-/* --- the list of hosts -----------------------------------------------------
- */
+/* --- the list of hosts --------------------------------------------------- */
 
 static enum firn_status send_list(struct rally *r, struct firn_error *err)
 {

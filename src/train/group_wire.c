@@ -70,8 +70,7 @@ static struct stream stream_of(struct grp_piece *piece, size_t npieces)
     return s;
 }
 
-/* --- failures --------------------------------------------------------------
- */
+/* --- failures ------------------------------------------------------------ */
 
 static enum firn_status lost(struct firn_group *g, const struct talk *t,
                              const char *how, struct firn_error *err)
@@ -141,8 +140,7 @@ void firn_grp_hang_up(struct firn_group *g)
     }
 }
 
-/* --- moving bytes ----------------------------------------------------------
- */
+/* --- moving bytes -------------------------------------------------------- */
 
 /* Where the next bytes are; n 0: this part is finished. */
 static struct grp_piece rest_of(struct stream *s)

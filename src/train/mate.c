@@ -31,8 +31,7 @@ struct firn_pair {
     struct firn_train *last; /* the session of the last step, or NULL */
 };
 
-/* --- the environment -------------------------------------------------------
- */
+/* --- the environment ----------------------------------------------------- */
 
 static const char *word_of(const char *name)
 {
@@ -107,8 +106,7 @@ void firn_mate_free(struct firn_mate *mate)
     *mate = (struct firn_mate){0};
 }
 
-/* --- a pair ----------------------------------------------------------------
- */
+/* --- a pair -------------------------------------------------------------- */
 
 enum firn_status firn_pair_open(struct firn_pair **out,
                                 struct firn_train *const train[2],
@@ -230,8 +228,7 @@ int firn_pair_close(struct firn_pair *pair, struct firn_error *err)
     return code;
 }
 
-/* --- resuming --------------------------------------------------------------
- */
+/* --- resuming ------------------------------------------------------------ */
 
 /* The checkpoint names these steps of both; a finished session need not. */
 static bool agrees(const struct firn_train *t, const uint64_t both[2])
@@ -279,8 +276,7 @@ enum firn_status firn_pair_resume(struct firn_pair *pair, bool *resumed,
     return FIRN_OK;
 }
 
-/* --- after another ---------------------------------------------------------
- */
+/* --- after another ------------------------------------------------------- */
 
 static enum firn_status take_weights(struct firn_train *t, const char *name,
                                      bool *began, struct firn_error *err)

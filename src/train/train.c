@@ -28,8 +28,7 @@ void firn_train_fail(struct firn_train *t, const struct firn_error *err)
     t->state = TRAIN_FAILED;
 }
 
-/* --- the pulse -------------------------------------------------------------
- */
+/* --- the pulse ----------------------------------------------------------- */
 
 /* Collective: losses and orders of all processes. A loss is posted by the
  * process that has the thread, the others post 0. */
@@ -71,8 +70,7 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
     return FIRN_OK;
 }
 
-/* --- boundaries ------------------------------------------------------------
- */
+/* --- boundaries ---------------------------------------------------------- */
 
 bool firn_train_is_done(const struct firn_train *t)
 {
@@ -148,8 +146,7 @@ bool firn_train_go(struct firn_train *train)
     return true;
 }
 
-/* --- steps -----------------------------------------------------------------
- */
+/* --- steps --------------------------------------------------------------- */
 
 int firn_train_enter(struct firn_train *train)
 {
@@ -215,8 +212,7 @@ void firn_train_mean(struct firn_train *train, float *mean)
     t->in_step = false;
 }
 
-/* --- what is known ---------------------------------------------------------
- */
+/* --- what is known ------------------------------------------------------- */
 
 struct firn_threads *firn_train_threads(struct firn_train *train)
 {
@@ -280,8 +276,7 @@ const char *firn_train_said(const struct firn_train *train)
     return train->messages;
 }
 
-/* --- closing ---------------------------------------------------------------
- */
+/* --- closing ------------------------------------------------------------- */
 
 int firn_train_close(struct firn_train *train, struct firn_error *err)
 {

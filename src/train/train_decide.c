@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- measuring -------------------------------------------------------------
- */
+/* --- measuring ----------------------------------------------------------- */
 
 void firn_train_measure(struct firn_train *t, const float *grad)
 {
@@ -117,8 +116,7 @@ static enum firn_status close_epoch(struct firn_train *t,
     return FIRN_OK;
 }
 
-/* --- times -----------------------------------------------------------------
- */
+/* --- times --------------------------------------------------------------- */
 
 /* Estimates the times that the trainer did not report: forward is the rest
  * between enter and leave, or half of backward if nothing was reported; the
@@ -150,8 +148,7 @@ void firn_train_time_step(struct firn_train *t)
     t->compute_s = 0;
 }
 
-/* --- decisions -------------------------------------------------------------
- */
+/* --- decisions ----------------------------------------------------------- */
 
 bool firn_train_at_epoch(const struct firn_train *t)
 {
@@ -286,8 +283,7 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
     return FIRN_OK;
 }
 
-/* --- reports ---------------------------------------------------------------
- */
+/* --- reports ------------------------------------------------------------- */
 
 void firn_train_report(struct firn_train *t)
 {

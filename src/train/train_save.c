@@ -47,8 +47,7 @@ static void progress_of(const struct firn_train *t, int64_t *at)
     at[HAS_BEFORE] = t->has_before;
 }
 
-/* --- writing ---------------------------------------------------------------
- */
+/* --- writing ------------------------------------------------------------- */
 
 static enum firn_status put(struct firn_ckpt_writer *w, const char *name,
                             enum firn_ckpt_type type, const void *data,
@@ -147,8 +146,7 @@ enum firn_status firn_train_save(struct firn_train *t, bool *written,
     return FIRN_OK;
 }
 
-/* --- resuming --------------------------------------------------------------
- */
+/* --- resuming ------------------------------------------------------------ */
 
 static enum firn_status check_progress(const struct firn_train *t,
                                        const int64_t *p, struct firn_error *err)

@@ -25,8 +25,7 @@ bool sim_is_over(const struct sim *s)
     return live_state_is_over((enum live_state)s->state);
 }
 
-/* --- facts and actions -----------------------------------------------------
- */
+/* --- facts and actions --------------------------------------------------- */
 
 static unsigned bit(bool holds, unsigned fact)
 {
@@ -214,8 +213,7 @@ static void happen(struct world *w, int j, enum life_event event,
         end_partner(w, LIFE_PARTNER_LEFT, 0);
 }
 
-/* --- the world -------------------------------------------------------------
- */
+/* --- the world ----------------------------------------------------------- */
 
 /* The partner is looked at whenever something has changed. */
 static void check_partner(struct world *w)

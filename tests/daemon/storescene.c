@@ -218,8 +218,7 @@ int scene_wait(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* --- with a book ------------------------------------------------------------
- */
+/* --- with a book --------------------------------------------------------- */
 
 struct liveset liveset_open(void)
 {

@@ -151,8 +151,7 @@ static void a_finished_job_has_no_open_attempt(void **unused)
     loopscene_close(&s);
 }
 
-/* --- what is told -----------------------------------------------------------
- */
+/* --- what is told -------------------------------------------------------- */
 
 /* A job of these lines runs, and is stopped for `b`, which is shorter. */
 static void stop_it(struct loopscene *s, const char *lines)

@@ -107,8 +107,7 @@ static const struct kind kinds[] = {
     {"inbox", "gpus: 1", "fifo", add_inbox},
 };
 
-/* --- one forecast ----------------------------------------------------------
- */
+/* --- one forecast -------------------------------------------------------- */
 
 /* Simulated events of an answer; fails beyond the bound. */
 static int events_of(const char *json)
@@ -172,8 +171,7 @@ static void ask_all(struct loopscene *s)
     alarm(0);
 }
 
-/* --- every kind ------------------------------------------------------------
- */
+/* --- every kind ---------------------------------------------------------- */
 
 static void forecast_of(const struct kind *kind, bool is_killed)
 {
@@ -301,8 +299,7 @@ static void a_forecast_beyond_its_bound_says_so(void **unused)
     loopscene_close(&s);
 }
 
-/* --- random scenes ---------------------------------------------------------
- */
+/* --- random scenes ------------------------------------------------------- */
 
 static const char *const policies[] = {
     "fifo", "sjf",  "srtf",    "tiresias", "themis",   "optimus", "pollux",

@@ -23,8 +23,7 @@
 
 enum { SAMPLE_MAX = 80 };
 
-/* --- a value for each field ------------------------------------------------
- */
+/* --- a value for each field ---------------------------------------------- */
 
 /* One of two values of the field, which no other field has. */
 static const char *sample(size_t i, bool is_other, char out[SAMPLE_MAX])
@@ -171,8 +170,7 @@ static void line_of(const struct live_ask *ask, size_t i, char out[400])
     buf_release(&text);
 }
 
-/* --- cases -----------------------------------------------------------------
- */
+/* --- cases --------------------------------------------------------------- */
 
 /* Do both keys stand in one mapping? */
 static bool same_group(const struct job_field *a, const struct job_field *b)
@@ -313,8 +311,7 @@ static bool same_json(const json_t *a, const json_t *b)
     return json_equal(a, b) != 0;
 }
 
-/* --- openapi.yaml ----------------------------------------------------------
- */
+/* --- openapi.yaml -------------------------------------------------------- */
 
 /* Is the key in the schema of that name, one level inside `properties`? */
 static bool in_schema(const char *page, const char *schema, const char *key)
@@ -529,8 +526,7 @@ static void the_manual_of_job_files_mentions_every_key(void **state)
     buf_release(&page);
 }
 
-/* --- the schema ------------------------------------------------------------
- */
+/* --- the schema ---------------------------------------------------------- */
 
 /* Files on disk have had step 1 as it was: its text, blanks apart, is for ever
  * that of the first release. */

@@ -14,8 +14,7 @@
 
 #include <cmocka.h>
 
-/* --- invariants ------------------------------------------------------------
- */
+/* --- invariants ---------------------------------------------------------- */
 
 #define HOLDS(condition)                                   \
     do {                                                   \
@@ -77,8 +76,7 @@ static void check_world(const struct world *w)
     HOLDS(!w->merged || (w->job[0].granted && w->job[1].granted));
 }
 
-/* --- all worlds --------------------------------------------------------------
- */
+/* --- all worlds ---------------------------------------------------------- */
 
 struct search {
     struct world *at;
@@ -168,8 +166,7 @@ static void every_cancel_ends(struct search *all, int j)
     assert_int_equal(nlate, 0);
 }
 
-/* --- the cases
- * ---------------------------------------------------------------- */
+/* --- the cases ----------------------------------------------------------- */
 
 static void a_job_alone_keeps_all_invariants(void **unused)
 {

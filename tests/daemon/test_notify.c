@@ -67,8 +67,7 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* --- the protocol ----------------------------------------------------------
- */
+/* --- the protocol -------------------------------------------------------- */
 
 static void messages_go_to_a_path_and_to_an_abstract_name(void **unused)
 {
@@ -123,8 +122,7 @@ static void without_a_socket_or_a_watchdog_nothing_is_sent(void **unused)
     close(fd);
 }
 
-/* --- the loop --------------------------------------------------------------
- */
+/* --- the loop ------------------------------------------------------------ */
 
 static int stand_still_fd; /* readable: the engine hangs */
 
@@ -211,8 +209,7 @@ static void the_end_is_told_before_the_last_commit(void **unused)
     close(fd);
 }
 
-/* --- slow turns ------------------------------------------------------------
- */
+/* --- slow turns ---------------------------------------------------------- */
 
 static void keep_line(void *arg, enum log_level level, const char *text)
 {

@@ -88,8 +88,7 @@ static void close_pair(struct pair *p)
     firn_cluster_release(&p->cluster);
 }
 
-/* --- the same report for both ----------------------------------------------
- */
+/* --- the same report for both -------------------------------------------- */
 
 /* A line of a history: job, GPUs on one or two nodes, how far and how fast. */
 struct line {
@@ -149,8 +148,7 @@ static void replay(struct pair *p, const struct line *line)
     simforecast_learn(p->sim, job, &report, &near);
 }
 
-/* --- the same questions ------------------------------------------------------
- */
+/* --- the same questions -------------------------------------------------- */
 
 static void same(const char *what, int job, double sim, double live)
 {
@@ -216,8 +214,7 @@ static double rate_on(struct pair *p, int i, int gpus)
     return liveforecast_rate(p->live, BOOK + i, &p->jobs[i], &way);
 }
 
-/* --- tests -------------------------------------------------------------------
- */
+/* --- tests --------------------------------------------------------------- */
 
 static void before_any_report_both_answer_alike(void **unused)
 {

@@ -23,8 +23,7 @@
 #define SOFT "gpus: 1\ncheckpoint: {grace: 10}\n"
 static const double DAY_S = 86400;
 
-/* --- files -----------------------------------------------------------------
- */
+/* --- files --------------------------------------------------------------- */
 
 static const char *in_job(firn_job_id id, const char *name)
 {
@@ -182,8 +181,7 @@ static void a_large_folder_goes_in_steps(void **state)
     assert_false(is_there(in_job(1, "")));
 }
 
-/* --- a pass ----------------------------------------------------------------
- */
+/* --- a pass -------------------------------------------------------------- */
 
 static void open_scene(struct loopscene *s, struct config_keep keep)
 {
@@ -312,8 +310,7 @@ static void a_job_that_a_living_one_needs_is_kept(void **state)
     loopscene_close(&s);
 }
 
-/* --- events and reports ----------------------------------------------------
- */
+/* --- events and reports -------------------------------------------------- */
 
 struct seen {
     firn_job_id job;

@@ -367,8 +367,7 @@ FAIL(int, -1, EXEC, execve, path, -1,
 SPAWN(posix_spawn)
 SPAWN(posix_spawnp)
 
-/* --- sockets, and what wakes; addresses are a union of libc's own -----------
- */
+/* --- sockets, and what wakes; addresses are a union of libc's own -------- */
 
 FAIL(int, -1, SOCKET, socket, NULL, -1, (int family, int type, int protocol),
      (family, type, protocol))
@@ -425,8 +424,7 @@ OURS long syscall(long number, ...)
     return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* --- memory: dlsym() itself asks for some ----------------------------------
- */
+/* --- memory: dlsym() itself asks for some -------------------------------- */
 
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
@@ -465,8 +463,7 @@ OURS void *realloc(void *old, size_t size)
 MMAP(mmap)
 MMAP(mmap64)
 
-/* --- the time of day --------------------------------------------------------
- */
+/* --- the time of day ----------------------------------------------------- */
 
 static long offset_s(void)
 {

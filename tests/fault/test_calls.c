@@ -98,8 +98,7 @@ static bool wrong(const char *format, ...)
     return false;
 }
 
-/* --- the scenario ----------------------------------------------------------
- */
+/* --- the scenario -------------------------------------------------------- */
 
 /* (1) */
 static bool ended_well(int status, const struct fault *fault)
@@ -238,8 +237,7 @@ static bool final_life(void)
     }
 }
 
-/* --- what must hold ---------------------------------------------------------
- */
+/* --- what must hold ------------------------------------------------------ */
 
 /* (5): of each attempt "started_s" and "ended_s". */
 static bool has_ends(const char *reply)
@@ -350,8 +348,7 @@ static bool is_played(void *arg, const struct fault *fault)
     return firndbed_remove(&s.bed) == 0 && is_good;
 }
 
-/* --- cases ------------------------------------------------------------------
- */
+/* --- cases --------------------------------------------------------------- */
 
 static bool is_possible(void)
 {

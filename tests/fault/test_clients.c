@@ -81,8 +81,7 @@ static struct history_rule rule_of(int key)
     return (struct history_rule){.is_endless = key % 3 == 0};
 }
 
-/* --- a client ---------------------------------------------------------------
- */
+/* --- a client ------------------------------------------------------------ */
 
 /* A place in the history; NULL: it is full. */
 static struct history_op *begin_op(int key, enum history_what what, int value)
@@ -269,8 +268,7 @@ static void be_client(uint64_t seed)
     _exit(0);
 }
 
-/* --- the nemesis -------------------------------------------------------------
- */
+/* --- the nemesis --------------------------------------------------------- */
 
 /* (3) */
 static void keep_alive(void)
@@ -335,8 +333,7 @@ static void harass(double time_s)
     }
 }
 
-/* --- the end of a round ------------------------------------------------------
- */
+/* --- the end of a round -------------------------------------------------- */
 
 static void look_at_all(void)
 {
@@ -442,8 +439,7 @@ static size_t play_round(double time_s)
     return n;
 }
 
-/* --- cases
- * -------------------------------------------------------------------- */
+/* --- cases --------------------------------------------------------------- */
 
 static int remove_bed(void **state)
 {

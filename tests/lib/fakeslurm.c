@@ -83,8 +83,7 @@ static void die_with(pid_t parent)
         _exit(127);
 }
 
-/* --- sbatch and the batch step ---------------------------------------------
- */
+/* --- sbatch and the batch step ------------------------------------------- */
 
 struct component {
     char nodes[200], gres[1000], tag[200];

@@ -205,8 +205,7 @@ void firndbed_show_log(const struct firndbed *bed)
     fclose(f);
 }
 
-/* --- talking ---------------------------------------------------------------
- */
+/* --- talking ------------------------------------------------------------- */
 
 int firndbed_get(const struct firndbed *bed, const char *target, double until_s,
                  char reply[ASKFIRND_TEXT])

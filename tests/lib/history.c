@@ -30,8 +30,7 @@ struct entry {
     uint64_t done, machine; /* `done` + 1; 0: empty */
 };
 
-/* --- the machine -----------------------------------------------------------
- */
+/* --- the machine --------------------------------------------------------- */
 
 static bool is_over(enum history_phase phase)
 {
@@ -153,8 +152,7 @@ static int apply(const struct machine *m, const struct history_rule *rule,
     return n;
 }
 
-/* --- the search ------------------------------------------------------------
- */
+/* --- the search ---------------------------------------------------------- */
 
 static uint64_t pack(const struct machine *m)
 {
@@ -243,8 +241,7 @@ static bool is_explained(struct search *s, uint64_t done,
     return false;
 }
 
-/* --- words ------------------------------------------------------------------
- */
+/* --- words --------------------------------------------------------------- */
 
 static size_t say_op(char *out, size_t room, const struct history_op *op)
 {

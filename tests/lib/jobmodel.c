@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- states ----------------------------------------------------------------
- */
+/* --- states -------------------------------------------------------------- */
 
 enum {
     PENDING,
@@ -47,8 +46,7 @@ static int state_of(const char *name)
     return -1;
 }
 
-/* --- requests --------------------------------------------------------------
- */
+/* --- requests ------------------------------------------------------------ */
 
 void jobmodel_init(struct jobmodel *job, enum jobmodel_kind kind, bool is_held)
 {
@@ -98,8 +96,7 @@ void jobmodel_gpus(struct jobmodel *job, int value, bool is_answered)
     set(job->gpus, &job->ngpus, value, is_answered);
 }
 
-/* --- answers ---------------------------------------------------------------
- */
+/* --- answers ------------------------------------------------------------- */
 
 static bool wrong(char *why, size_t nwhy, const char *fmt, ...)
 {
@@ -194,8 +191,7 @@ bool jobmodel_see(struct jobmodel *job, const struct jobmodel_seen *seen,
     return true;
 }
 
-/* --- text ------------------------------------------------------------------
- */
+/* --- text ---------------------------------------------------------------- */
 
 /* The text behind "key": in `json`, at its first place. */
 static const char *value(const char *json, const char *key)

@@ -145,8 +145,7 @@ void measure_say(const char *fmt, ...)
     va_end(args);
 }
 
-/* --- an engine on which nothing happens ------------------------------------
- */
+/* --- an engine on which nothing happens ---------------------------------- */
 
 static double now_s(void *state)
 {

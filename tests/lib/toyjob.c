@@ -31,8 +31,7 @@ struct toy {
 
 static const size_t layer_start[TOY_LAYERS + 1] = {0, 60, 120, 180, 240, N};
 
-/* --- the toy ----------------------------------------------------------------
- */
+/* --- the toy ------------------------------------------------------------- */
 
 /* Drawn once, by the first process. */
 static float drawn[SAMPLES][7];
@@ -270,8 +269,7 @@ static int body(int rank, void *arg)
     return code;
 }
 
-/* --- runs -------------------------------------------------------------------
- */
+/* --- runs ---------------------------------------------------------------- */
 
 static char top[200];
 
@@ -332,8 +330,7 @@ void toyjob_go(struct toyjob *job, int want)
         assert_int_equal(status[r], want);
 }
 
-/* --- a scheduler ------------------------------------------------------------
- */
+/* --- a scheduler --------------------------------------------------------- */
 
 /* A process of its own, since sanitizers mind forks of a process that has
  * threads. */
@@ -364,8 +361,7 @@ void toyjob_scheduler_end(int pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* --- comparing --------------------------------------------------------------
- */
+/* --- comparing ----------------------------------------------------------- */
 
 static void note(void *arg, const struct firn_ckpt_difference *d)
 {

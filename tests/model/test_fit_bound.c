@@ -85,8 +85,7 @@ static int gpus_apart(const struct cell *a, const struct cell *b)
     return sum;
 }
 
-/* --- (1) freezing never costs time -----------------------------------------
- */
+/* --- (1) freezing never costs time --------------------------------------- */
 
 struct scatter {
     double least_max; /* no model that falls with freezing has a smaller max */
@@ -142,8 +141,7 @@ static void yolov3_is_slower_with_more_frozen_by_more_than_the_aim(void **state)
     assert_true(s[1].noise > 2 * 0.04);
 }
 
-/* --- (2) (3) predictions of a row from all others --------------------------
- */
+/* --- (2) (3) predictions of a row from all others ------------------------ */
 
 /* The curve of a batch: the mean of its other cells, level by level. */
 static void curve(const struct table *t, size_t c, double *out)

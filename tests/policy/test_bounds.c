@@ -67,8 +67,7 @@ static void run(struct play *play, const char *policy)
         fail_msg("%s: %s", policy, play->err.text);
 }
 
-/* --- waiting ----------------------------------------------------------------
- */
+/* --- waiting ------------------------------------------------------------- */
 
 static void open_stream(struct play *play, int stream_s)
 {
@@ -107,8 +106,7 @@ static void a_large_job_waits_as_long_as_is_stated(void **unused)
     play_close(&twice);
 }
 
-/* --- restarts ---------------------------------------------------------------
- */
+/* --- restarts ------------------------------------------------------------ */
 
 static void open_waves(struct play *play)
 {

@@ -125,8 +125,7 @@ static void local_sums_that_are_added_differ(void **state)
     assert_memory_not_equal(got, want, sizeof got);
 }
 
-/* --- bytes ------------------------------------------------------------------
- */
+/* --- bytes --------------------------------------------------------------- */
 
 static int bytes_body(int rank, void *arg)
 {
@@ -155,8 +154,7 @@ static void bytes_shrink_to_the_share_that_is_not_frozen(void **state)
     forks_run_well(2, bytes_body, &s);
 }
 
-/* --- other calls ------------------------------------------------------------
- */
+/* --- other calls --------------------------------------------------------- */
 
 enum { LONG = 2 * GRP_HALF + 777 };
 

@@ -153,8 +153,7 @@ static void a_changed_byte_of_any_message_is_noticed(void **state)
     }
 }
 
-/* --- callers ---------------------------------------------------------------
- */
+/* --- callers ------------------------------------------------------------- */
 
 static int connect_to(int port)
 {

@@ -21,8 +21,7 @@
 
 #include <cmocka.h>
 
-/* --- peers that fail --------------------------------------------------------
- */
+/* --- peers that fail ----------------------------------------------------- */
 
 static int victim_body(int rank, void *arg)
 {
@@ -163,8 +162,7 @@ static void a_process_that_was_set_up_otherwise_is_named_at_once(void **state)
     assert_true(firn_grp_now_s() - since_s < s.timeout_s / 2);
 }
 
-/* --- one that came and left -------------------------------------------------
- */
+/* --- one that came and left ---------------------------------------------- */
 
 static pid_t peer; /* the peer that is looked for; 0: none */
 static int calls[2];
@@ -234,8 +232,7 @@ static void a_peer_that_left_during_a_look_has_left(void **state)
     forks_run_well(1, waiting_body, &s);
 }
 
-/* --- strangers and leftovers ------------------------------------------------
- */
+/* --- strangers and leftovers --------------------------------------------- */
 
 static int connect_to(int port)
 {

@@ -48,8 +48,7 @@ static int connect_to(int port)
     return -1;
 }
 
-/* --- a thief at the port ----------------------------------------------------
- */
+/* --- a thief at the port ------------------------------------------------- */
 
 struct seen {
     unsigned char at[SEEN];
@@ -135,8 +134,7 @@ static void a_thief_at_the_port_sees_neither_token_nor_key(void **state)
     }
 }
 
-/* --- strangers who call ------------------------------------------------------
- */
+/* --- strangers who call -------------------------------------------------- */
 
 static const struct grp_claim some_claim = {1, 11, 12, 2, 1, 1, 4000, 5000};
 
@@ -258,8 +256,7 @@ static void a_crowd_of_callers_does_not_delay_a_group(void **state)
     close(crowd_is_there[1]);
 }
 
-/* --- members that do not fit -------------------------------------------------
- */
+/* --- members that do not fit --------------------------------------------- */
 
 enum unlike { OTHER_KEY, OTHER_WORLD, OTHER_NAME, OTHER_SHAPE, UNLIKES };
 

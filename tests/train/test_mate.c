@@ -53,8 +53,7 @@ static void folder_of(const struct run *run, int job, char *out, size_t n)
     snprintf(out, n, "%s/%s/%d", folder_path(), run->name, job);
 }
 
-/* --- a process --------------------------------------------------------------
- */
+/* --- a process ----------------------------------------------------------- */
 
 static enum firn_status open_task(struct task *task, const struct run *run,
                                   int job, const struct firn_mate *as,
@@ -174,8 +173,7 @@ static void go(struct run *run)
         assert_int_equal(status[i], run->want);
 }
 
-/* --- comparing --------------------------------------------------------------
- */
+/* --- comparing ----------------------------------------------------------- */
 
 static struct firn_ckpt *last_of(const struct run *run, int job)
 {
@@ -222,8 +220,7 @@ static struct run reference(void)
     return run;
 }
 
-/* --- cases ------------------------------------------------------------------
- */
+/* --- cases --------------------------------------------------------------- */
 
 static void both_are_trained_to_their_own_end(void **state)
 {
@@ -439,8 +436,7 @@ static void weights_of_an_ended_job_are_begun_with(void **state)
     firn_train_close(task.train, NULL);
 }
 
-/* --- folders ----------------------------------------------------------------
- */
+/* --- folders ------------------------------------------------------------- */
 
 static int remove_all(void **state)
 {

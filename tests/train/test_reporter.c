@@ -312,8 +312,7 @@ static void after_a_restart_the_newest_of_each_kind_arrive(void **state)
     scene_close(&s);
 }
 
-/* --- a scheduler that lies -------------------------------------------------
- */
+/* --- a scheduler that lies ----------------------------------------------- */
 
 static void a_malformed_reply_changes_no_order(void **state)
 {
@@ -394,8 +393,7 @@ static void a_429_loses_no_newest_report(void **state)
     scene_close(&s);
 }
 
-/* --- many threads ----------------------------------------------------------
- */
+/* --- many threads -------------------------------------------------------- */
 
 enum { THREADS = 4, EACH = 200 };
 
@@ -434,8 +432,7 @@ static void every_report_is_sent_or_counted(void **state)
     scene_close(&s);
 }
 
-/* --- processes and settings ------------------------------------------------
- */
+/* --- processes and settings ---------------------------------------------- */
 
 /* The child's copy is never freed; it should not look lost either. */
 static struct firn_reporter *volatile before_fork;

@@ -51,8 +51,7 @@ static const struct toyjob *reference(void)
     return &run;
 }
 
-/* --- equal ------------------------------------------------------------------
- */
+/* --- equal --------------------------------------------------------------- */
 
 static void every_number_of_processes_trains_the_same_bits(void **state)
 {
@@ -217,8 +216,7 @@ static void many_random_resizes_change_nothing(void **state)
     print_message("%d resizes\n", nresizes);
 }
 
-/* --- the failing twins ------------------------------------------------------
- */
+/* --- the failing twins --------------------------------------------------- */
 
 /* Must differ between one process and two, and in these sections. */
 static void assert_breaks(int ablation, const char *where)
@@ -248,8 +246,7 @@ static void leaving_a_part_out_changes_the_bits_of_that_part(void **state)
     assert_string_equal(toyjob_differences(&one, &two, false).text, "stray ");
 }
 
-/* --- freezing and passes ----------------------------------------------------
- */
+/* --- freezing and passes ------------------------------------------------- */
 
 static void frozen_weights_rest_and_owed_steps_are_done(void **state)
 {
@@ -446,8 +443,7 @@ static void an_order_to_stop_is_obeyed(void **state)
     assert_same_training(reference(), &run);
 }
 
-/* --- what is refused --------------------------------------------------------
- */
+/* --- what is refused ----------------------------------------------------- */
 
 struct wrong {
     const char *name, *value;
