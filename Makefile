@@ -17,7 +17,7 @@ WERROR ?= -Werror
 SAN    ?=
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ_S ?= 2
+FUZZ_S ?= 1
 V      ?= 0
 
 version = $(shell sed -n 's/^.define FIRN_VERSION_$(1) *//p' \
@@ -258,7 +258,7 @@ $(filter $(BUILD)/tests/blas/%,$(TESTS)): $(BUILD)/libfirn_d2.a
 # The tests are as long as the library, and little in them takes long: a compiler
 # spends half the time on them with less optimisation, and UBSan looks at the
 # library only.
-TESTOPT := $(if $(filter -O2,$(OPT)),-O1)
+TESTOPT := $(if $(filter -O2,$(OPT)),-O1 -g1)
 TESTSAN := $(if $(findstring undefined,$(SAN)),-fno-sanitize=undefined)
 $(BUILD)/obj/bench/%.o: private ALL_CFLAGS += $(TESTINC)
 $(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT) $(TESTSAN)

@@ -44,7 +44,8 @@ static void put_tree(const json_t *value, int levels, struct firn_buf *out)
     size_t i;
     if (json_is_array(value) && levels > 0) {
         jsonbuf_open(out, NULL, '[');
-        json_array_foreach(value, i, part) put_tree(part, levels - 1, out);
+        for (i = 0; i < json_array_size(value); i++)
+            put_tree(json_array_get(value, i), levels - 1, out);
         jsonbuf_close(out, ']');
     } else if (json_is_object(value) && levels > 0) {
         jsonbuf_open(out, NULL, '{');

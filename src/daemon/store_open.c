@@ -357,8 +357,8 @@ static enum firn_status move_aside(const char *path, struct firn_buf *name,
     return FIRN_OK;
 }
 
-static enum firn_status begin_anew(struct store *store, char *said,
-                                   size_t nsaid, struct firn_error *err)
+static enum firn_status begin_anew(struct store *store, char *notice,
+                                   size_t nnotice, struct firn_error *err)
 {
     struct firn_buf name = {0};
     char why[200];
@@ -375,7 +375,7 @@ static enum firn_status begin_anew(struct store *store, char *said,
                    "the state in %s cannot be read (%s); it was moved to %s, "
                    "and a new one was begun",
                    store->path, why, name.at);
-        str_copy(said, nsaid, text.at);
+        str_copy(notice, nnotice, text.at);
         buf_release(&text);
     }
     buf_release(&name);
@@ -432,7 +432,7 @@ static enum firn_status load_ids(struct store *store, const char *dir,
 }
 
 static enum firn_status open_file(struct store *store, const char *dir,
-                                  char *said, size_t nsaid,
+                                  char *notice, size_t nnotice,
                                   struct firn_error *err)
 {
     char context[300];
@@ -441,7 +441,7 @@ static enum firn_status open_file(struct store *store, const char *dir,
     case GOOD:
         break;
     case DAMAGED:
-        FIRN_TRY(begin_anew(store, said, nsaid, &why) == FIRN_OK
+        FIRN_TRY(begin_anew(store, notice, nnotice, &why) == FIRN_OK
                      ? FIRN_OK
                      : firn_fail(err, FIRN_EIO, "%s", why.text));
         break;
@@ -453,8 +453,8 @@ static enum firn_status open_file(struct store *store, const char *dir,
     return load_ids(store, dir, err);
 }
 
-enum firn_status store_open(struct store **out, const char *dir, char *said,
-                            size_t nsaid, struct firn_error *err)
+enum firn_status store_open(struct store **out, const char *dir, char *notice,
+                            size_t nnotice, struct firn_error *err)
 {
     char report[1024] = "";
     struct store *store = mem_new(1, sizeof *store);
@@ -471,8 +471,8 @@ enum firn_status store_open(struct store **out, const char *dir, char *said,
         store_close(store);
         return status;
     }
-    if (nsaid > 0)
-        str_copy(said, nsaid, report);
+    if (nnotice > 0)
+        str_copy(notice, nnotice, report);
     *out = store;
     return FIRN_OK;
 }

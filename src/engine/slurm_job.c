@@ -34,15 +34,15 @@ void slurm_seen(struct slurm *slurm, struct slurmjob *job, int64_t id,
         job->look_s = 0;
 }
 
-void slurm_request(struct slurmjob *job, enum attempt_request word)
+void slurm_request(struct slurmjob *job, enum attempt_request request)
 {
-    if (word <= job->request || job->inbox[0] != '\0')
+    if (request <= job->request || job->inbox[0] != '\0')
         return;
     int folder = attempt_folder(job->base.folder, job->base.attempt, false);
     if (folder < 0)
         return;
-    if (attempt_request_put(folder, "ask", word, NULL) == FIRN_OK)
-        job->request = word;
+    if (attempt_request_put(folder, "ask", request, NULL) == FIRN_OK)
+        job->request = request;
     close(folder);
 }
 

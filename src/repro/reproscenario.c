@@ -190,10 +190,10 @@ bool option_is_flag(int i)
     return options[i].is_flag;
 }
 
-const char *option_value(const struct repro_options *of, int i)
+const char *option_value(const struct repro_options *values, int i)
 {
     const char *value;
-    memcpy(&value, (const char *)of + options[i].offset, sizeof value);
+    memcpy(&value, (const char *)values + options[i].offset, sizeof value);
     return value;
 }
 

@@ -117,6 +117,6 @@ void scenario_free(struct repro_scenario *scenario);
  * last), whether it takes no value, and its value. */
 const char *option_name(int i);
 bool option_is_flag(int i);
-const char *option_value(const struct repro_options *options, int i);
+const char *option_value(const struct repro_options *values, int i);
 
 #endif
