@@ -10,21 +10,7 @@ build=${FIRN_BUILD:-build}
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-abi.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
-n=0
-
-# try NAME COMMAND...: one case; shows what the command printed when it fails.
-try()
-{
-    name=$1
-    shift
-    n=$((n + 1))
-    if "$@" >"$tmp/said" 2>&1; then
-        echo "ok $n - $name"
-    else
-        echo "not ok $n - $name"
-        sed 's/^/# /' "$tmp/said"
-    fi
-}
+. tests/lib/cases.sh
 
 is_as_written()
 {
