@@ -14,13 +14,19 @@
 
 #define MIB 1048576.0
 
-enum predictor { MARP, MEMORY, MEMORY_ALL, NPREDICTORS };
+enum predictor { MARP, MEMORY, MEMORY_ALL, WEIGHTS, NPREDICTORS };
 
-static const char *const names[] = {"marp", "memory", "memory-all", NULL};
+static const char *const names[] = {"marp", "memory", "memory-all", "weights",
+                                    NULL};
 
 const char *memory_predictor(int i)
 {
     return names[i];
+}
+
+const char *memory_planted(void)
+{
+    return names[WEIGHTS];
 }
 
 struct peaks {
@@ -113,13 +119,28 @@ static bool is_plain(const struct firn_memory_job *job)
            job->optimizer == FIRN_OPTIMIZER_ADAMW && !job->is_checkpointing;
 }
 
+/* Predicted peak of a row in MiB; `fit` is not used by MARP and WEIGHTS. */
+static double predict(enum predictor by, const struct firn_memory_job *job,
+                      const struct firn_memory_fit *fit)
+{
+    switch (by) {
+    case MARP:
+        return firn_marp_bytes(&job->shape, job->seq, job->micro_batch, 1, 1) /
+               MIB;
+    case WEIGHTS:
+        return 16 * firn_llm_params(&job->shape, job->seq) / MIB;
+    default:
+        return firn_memory_of(job, fit).expected_mib;
+    }
+}
+
 static enum firn_status score(const struct peaks *peaks, enum predictor by,
                               struct evaluate_error *out,
                               struct firn_error *err)
 {
-    struct firn_memory_fit fit;
+    struct firn_memory_fit fit = {0};
     size_t n = 0;
-    if (by != MARP)
+    if (by == MEMORY || by == MEMORY_ALL)
         FIRN_TRY(firn_memory_calibrate(peaks->others.at, peaks->others.n, &fit,
                                        err));
     double *mib = mem_new(2 * peaks->of_model.n, sizeof *mib);
@@ -129,10 +150,7 @@ static enum firn_status score(const struct peaks *peaks, enum predictor by,
         const struct firn_memory_job *job = &row->job;
         if (by != MEMORY_ALL && !is_plain(job))
             continue;
-        mib[n] = by == MARP ? firn_marp_bytes(&job->shape, job->seq,
-                                              job->micro_batch, 1, 1) /
-                                  MIB
-                            : firn_memory_of(job, &fit).expected_mib;
+        mib[n] = predict(by, job, &fit);
         measured[n++] = row->alloc_mib;
     }
     *out = evaluate_error(mib, measured, n);

@@ -10,6 +10,8 @@
  *                  precision, eager attention, Adam, no checkpointing
  *     memory       firn/memory.h, fitted to the other models; on the same rows
  *     memory-all   the same, on all rows of the model
+ *     weights      16 bytes a parameter and no activations, on the rows of
+ *                  `marp`: wrong on purpose, to see whether a claim can fail
  *
  * The prediction is compared with peak_alloc_mib, the peak of all tensors.
  */
@@ -19,6 +21,9 @@
 
 /* Name i of the list above; NULL after the last. */
 const char *memory_predictor(int i);
+
+/* The predictor that is wrong on purpose. */
+const char *memory_planted(void);
 
 /* `spec` is FILE#MODEL. FIRN_EINVAL if the file is not such a table, has no row
  * of the model, or the predictor is unknown. */

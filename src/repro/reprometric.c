@@ -172,7 +172,8 @@ static bool find_field(struct metric *out, const char *name)
         *out = (struct metric){.read = is_number ? read_number : read_count,
                                .offset = fields[i].offset,
                                .is_time = is_time(name),
-                               .is_more_good = is_more_good(name)};
+                               .is_more_good = is_more_good(name),
+                               .is_measured = fields[i].is_measured};
         return true;
     }
     return false;
@@ -206,7 +207,8 @@ enum firn_status metric_find(struct metric *out, const char *name,
         if (strcmp(made[i].name, name) == 0) {
             *out = (struct metric){.read = made[i].read,
                                    .is_time = is_time(name),
-                                   .is_more_good = is_more_good(name)};
+                                   .is_more_good = is_more_good(name),
+                                   .is_measured = made[i].read == read_round};
             return FIRN_OK;
         }
     return find_field(out, name) ? FIRN_OK : unknown(name, err);

@@ -37,6 +37,7 @@ struct metric {
     char group[FIRN_NAME_MAX]; /* of METRIC@GROUP */
     bool is_time;              /* in seconds: shown in the scenario's unit */
     bool is_more_good;         /* a larger value is better */
+    bool is_measured; /* by a clock: the least of several runs counts */
 };
 
 /* FIRN_EINVAL with a message that suggests the nearest name. */
