@@ -47,16 +47,18 @@ static bool choose(const char *text, const char *const *words, int *out)
 static bool read_row(const struct sheet *sheet, size_t at,
                      struct firn_memory_row *out)
 {
-    static const char *const precisions[] = {"fp32", "bf16", "amp", NULL};
+    static const char *const precisions[] = {"fp32", "bf16", "amp", "megatron",
+                                             NULL};
     static const char *const attentions[] = {"eager", "sdpa", NULL};
     static const char *const optimizers[] = {"adamw", "sgd", NULL};
-    static const char *const columns[] = {"model",     "seq",  "micro_batch",
-                                          "precision", "attn", "checkpointing",
-                                          "optimizer"};
-    const char *cell[7];
-    long seq, batch, again;
+    static const char *const columns[] = {"model",     "seq",   "micro_batch",
+                                          "precision", "attn",  "checkpointing",
+                                          "optimizer", "tensor"};
+    enum { COLUMNS = sizeof columns / sizeof *columns };
+    const char *cell[COLUMNS];
+    long seq, batch, again, tensor = 1;
     int precision, attention, optimizer;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < COLUMNS; i++) {
         int column = sheet_column(sheet, columns[i]);
         cell[i] = column >= 0 ? sheet_text(sheet, at, column) : "";
     }
@@ -65,7 +67,8 @@ static bool read_row(const struct sheet *sheet, size_t at,
         !choose(cell[3], precisions, &precision) ||
         !choose(cell[4], attentions, &attention) ||
         !str_int(cell[5], 0, 1, &again) ||
-        !choose(cell[6], optimizers, &optimizer))
+        !choose(cell[6], optimizers, &optimizer) ||
+        (cell[7][0] != '\0' && !str_int(cell[7], 1, 1L << 16, &tensor)))
         return false;
     *out = (struct firn_memory_row){
         .job = {.seq = (int)seq,
@@ -74,7 +77,7 @@ static bool read_row(const struct sheet *sheet, size_t at,
                 .attention = (enum firn_attention)attention,
                 .optimizer = (enum firn_optimizer)optimizer,
                 .is_checkpointing = again == 1,
-                .tp = 1,
+                .tp = (int)tensor,
                 .dp = 1},
         .alloc_mib =
             sheet_number(sheet, at, sheet_column(sheet, "peak_alloc_mib")),
@@ -114,7 +117,8 @@ static enum firn_status read_peaks(struct peaks *out, const char *path,
 /* Does Frenzy's formula cover the job? */
 static bool is_plain(const struct firn_memory_job *job)
 {
-    return job->precision == FIRN_PRECISION_AMP &&
+    return (job->precision == FIRN_PRECISION_AMP ||
+            job->precision == FIRN_PRECISION_MEGATRON) &&
            job->attention == FIRN_ATTENTION_EAGER &&
            job->optimizer == FIRN_OPTIMIZER_ADAMW && !job->is_checkpointing;
 }
@@ -125,7 +129,8 @@ static double predict(enum predictor by, const struct firn_memory_job *job,
 {
     switch (by) {
     case MARP:
-        return firn_marp_bytes(&job->shape, job->seq, job->micro_batch, 1, 1) /
+        return firn_marp_bytes(&job->shape, job->seq, job->micro_batch, job->tp,
+                               1) /
                MIB;
     case WEIGHTS:
         return 16 * firn_llm_params(&job->shape, job->seq) / MIB;

@@ -1,10 +1,10 @@
 /* repromemory.h - error of memory predictions on a table of measured peaks.
  *
  * A table of measured peaks has the columns of $FIRN_DATA/h200/llm_memory.csv:
- * model, seq, micro_batch, precision (amp, fp32, bf16), attn (eager, sdpa),
- * checkpointing (0, 1), optimizer (adamw, sgd), peak_alloc_mib and
- * peak_reserved_mib; other columns are ignored. The rows of one model are
- * predicted by one of:
+ * model, seq, micro_batch, precision (amp, fp32, bf16, megatron), attn (eager,
+ * sdpa), checkpointing (0, 1), optimizer (adamw, sgd), peak_alloc_mib and
+ * peak_reserved_mib, and may have tensor, the GPUs that a layer is split over;
+ * other columns are ignored. The rows of one model are predicted by one of:
  *
  *     marp         Frenzy's formula, on the rows that it covers: mixed
  *                  precision, eager attention, Adam, no checkpointing

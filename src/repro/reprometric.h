@@ -9,6 +9,8 @@
  *                      differs from run to run
  *     together_share   share of jobs that were co-trained with another job
  *     after_share      share of jobs that started from another job's weights
+ *     samples_rate     mean over language models of the samples a second that
+ *                      they trained while they held GPUs
  *     error_mean       mean and largest error of a model's predictions:
  *     error_max        |predicted / measured - 1|
  *

@@ -23,7 +23,8 @@ enum { REPRO_METRICS_MAX = 8 };
 /* Options of `firn sim`; NULL: not in the file. */
 struct repro_options {
     char *profiles, *restart_cost, *interval, *quantum, *share, *freeze, *noise,
-        *elastic, *scaling, *share_slowdown, *charge_first_start, *forecast;
+        *elastic, *scaling, *share_slowdown, *charge_first_start, *forecast,
+        *ask;
 };
 
 struct repro_policy {

@@ -49,7 +49,7 @@ enum firn_status trace_path(const char *name, struct firn_buf *out,
                             struct firn_error *err)
 {
     const char *data = getenv("FIRN_DATA");
-    bool is_absolute = name[0] == '/';
+    bool is_absolute = name[0] == '/' || strncmp(name, "docs/", 5) == 0;
     if (!is_absolute && (data == NULL || *data == '\0'))
         return firn_fail(err, FIRN_ENOENT, "FIRN_DATA is not set");
     buf_clear(out);

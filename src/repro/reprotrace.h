@@ -45,8 +45,8 @@ bool trace_is_made(const char *name);
  * another workload? */
 bool trace_is_drawn(const char *name);
 
-/* Sets the path of a file: below $FIRN_DATA unless absolute. FIRN_ENOENT if it
- * is not there. */
+/* Sets the path of a file: below $FIRN_DATA unless absolute or docs/..., which
+ * is below the current directory. FIRN_ENOENT if it is not there. */
 enum firn_status trace_path(const char *name, struct firn_buf *out,
                             struct firn_error *err);
 
