@@ -30,10 +30,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TINY = "--tiny" in sys.argv
-# The initial batch of Pollux on one GPU; imagenet: 64 of its 200, which fit
-# beside other jobs on an 11 GB card in one pass.
-APPS = [("ncf", 256), ("cifar10", 128), ("deepspeech2", 20), ("yolov3", 8),
-        ("bert", 12), ("imagenet", 64)]
+# Samples on one GPU, as in Pollux's workloads (bert and yolov3: the largest
+# pass that an 11 GB card holds).
+APPS = [("ncf", 32768), ("cifar10", 256), ("deepspeech2", 40), ("yolov3", 8),
+        ("bert", 12), ("imagenet", 128)]
 PASSES = (1, 2, 4)
 FIRST_S, PAIR_S = (0.8, 1.6) if not TINY else (0.3, 0.6)
 
