@@ -99,7 +99,8 @@ struct firn_sim_options {
 
     /* Every job may run on that many GPUs; 0, 0: as the trace says. */
     int elastic_min, elastic_max;
-    bool shares; /* every job accepts half-shares of GPUs */
+    bool shares;    /* every job accepts half-shares of GPUs */
+    bool slows_all; /* share_slowdown holds for pairs that were measured too */
 
     /* When decisions are made (sim/cadence.h). */
     double interval_s;        /* 0: at each event; else only at k*interval */

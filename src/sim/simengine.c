@@ -337,6 +337,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
                                   options->cluster, options->freeze, err));
         FIRN_TRY(
             tables_forecast_by(&engine->table->tables, options->forecast, err));
+        if (options->slows_all)
+            tables_forget_pairs(&engine->table->tables);
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
