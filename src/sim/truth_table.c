@@ -271,6 +271,8 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
         return known_alone_s(app.profile, &ref);
     if (!spec->is_nominal)
         return (double)NAN;
+    if (spec->threads == spec->gpus) /* each does the same work anywhere */
+        return spec->duration_s;
     struct running one = packed(t, &app, spec, 1);
     return spec->duration_s * spec->gpus /
            running_rate(app.profile, 0, &one, &ref);
