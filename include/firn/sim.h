@@ -121,6 +121,8 @@ struct firn_sim_options {
     firn_sim_progress *progress;
     void *progress_arg;
     const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
+    bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
+                        * epochs (the answer key), not estimates from reports */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the
