@@ -302,6 +302,10 @@ static const struct flag table[] = {
      offsetof(struct sim_args, options)},
     {"share", 0, NULL, "let every job share its GPUs with another job",
      flag_yes, OPTION(shares)},
+    {"ask", 0, NULL,
+     "language models without a number of GPUs ask for the fewest that hold "
+     "them on the fastest type, and get exactly these",
+     flag_yes, OPTION(asks_gpus)},
     {"noise", 0, "PARTS",
      "relative error of reports and predictions: throughput=X,sharing=X,"
      "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",
