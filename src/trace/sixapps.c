@@ -178,12 +178,14 @@ static enum firn_status choose_large(struct draft *jobs, size_t n, double share,
 /* One of the application's numbers of GPUs of that size, and its time. */
 static void draw_gpus(struct draft *job, struct rng *rng)
 {
-    const struct six_time *of[NTIMES];
+    const struct six_time *of[NTIMES] = {NULL};
     size_t n = 0;
     for (int i = 0; i < NTIMES; i++)
         if (strcmp(times[i].app, six[job->app].app) == 0 &&
             (times[i].gpus > SIXAPPS_LARGE) == job->is_large)
             of[n++] = &times[i];
+    if (n == 0)
+        FIRN_BUG("no run time of %s", six[job->app].app);
     const struct six_time *drawn = of[rng_below(rng, n)];
     job->gpus = drawn->gpus;
     job->s = drawn->s;
