@@ -125,6 +125,9 @@ struct firn_sim_options {
     bool asks_gpus; /* a language model without a number of GPUs becomes a gang
                      * of the number that a user who knows its memory asks for:
                      * the fewest that hold it on the fastest type that can */
+    double handover_s; /* what a running job takes to let GPUs go, after the end
+                        * of its mini-batch (of a job with a profile): the next
+                        * job on them waits. 0: GPUs are free at once */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the
