@@ -9,8 +9,8 @@
  * and MARP's in 10^9 bytes against the same number, which is how vendors count;
  * with it the paper's GPT2-7B at batch 2 needs 8 A100 of 40, as printed.
  *
- * Speed is firn/llmplan.h's: compute, tensor and data traffic one after the
- * other. The slowest GPU counts. A tensor group that crosses nodes has its
+ * Speed is firn/llmplan.h's, with the constants of the GPU type: host, compute,
+ * tensor and data traffic one after the other. The slowest GPU counts. A tensor group that crosses nodes has its
  * traffic on the network, which the GPUs of a node share. With S samples a
  * second,
  *
@@ -89,9 +89,42 @@ static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
     return most;
 }
 
+/* How fast GPUs of a type train. A cluster that gives a known type another
+ * speed than firn's makes it compute as much faster or slower. */
+static struct firn_llm_speed speed_of(const struct firn_cluster *cluster,
+                                      firn_type_id id)
+{
+    const struct firn_gpu_type *type = &cluster->types[id];
+    const struct type_known *known = type_find(type->name);
+    double to_v100 = type->speed * reference_speed(cluster);
+    struct firn_llm_speed speed = firn_llm_speed_of(type->name, to_v100);
+    if (known != NULL && known->speed != to_v100) {
+        double factor = to_v100 / known->speed;
+        speed.half_flops_s *= factor;
+        speed.fp32_flops_s *= factor;
+        speed.matrix_s *= factor;
+    }
+    return speed;
+}
+
+/* Of each constant the slower one. */
+static struct firn_llm_speed slower(struct firn_llm_speed a,
+                                    struct firn_llm_speed b)
+{
+    return (struct firn_llm_speed){
+        .half_flops_s = fmin(a.half_flops_s, b.half_flops_s),
+        .fp32_flops_s = fmin(a.fp32_flops_s, b.fp32_flops_s),
+        .node_bytes_s = fmin(a.node_bytes_s, b.node_bytes_s),
+        .net_bytes_s = fmin(a.net_bytes_s, b.net_bytes_s),
+        .layer_s = fmax(a.layer_s, b.layer_s),
+        .matrix_s = fmin(a.matrix_s, b.matrix_s),
+    };
+}
+
 /* GPUs of one type, looked up once for many placements. */
 struct gpus {
-    double mem_gib, speed;
+    double mem_gib;
+    struct firn_llm_speed speed;
     int node; /* GPUs of its largest node */
 };
 
@@ -99,8 +132,7 @@ static struct gpus gpus_of(const struct firn_cluster *cluster,
                            firn_type_id type)
 {
     return (struct gpus){.mem_gib = cluster->types[type].mem_gib,
-                         .speed = cluster->types[type].speed *
-                                  reference_speed(cluster),
+                         .speed = speed_of(cluster, type),
                          .node = largest_node(cluster, type)};
 }
 
@@ -141,21 +173,20 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
     unsigned each = 0;
     for (int i = 0, next; i < alloc->nparts; i = next) {
         firn_node_id node = alloc->parts[i].node;
-        const struct firn_gpu_type *type =
-            &cluster->types[cluster->nodes[node].type];
+        firn_type_id id = cluster->nodes[node].type;
+        const struct firn_gpu_type *type = &cluster->types[id];
+        struct firn_llm_speed speed = speed_of(cluster, id);
         int gpus = 0;
         for (next = i; next < alloc->nparts && alloc->parts[next].node == node;
              next++)
             gpus += __builtin_popcountll(alloc->parts[next].gpus);
         each |= (unsigned)gpus;
         spot.fullest = gpus > spot.fullest ? gpus : spot.fullest;
-        if (i == 0 || type->speed < spot.speed)
-            spot.speed = type->speed;
+        spot.speed = i == 0 ? speed : slower(spot.speed, speed);
         if (type->mem_gib > 0 &&
             (spot.mem_gib <= 0 || type->mem_gib < spot.mem_gib))
             spot.mem_gib = type->mem_gib;
     }
-    spot.speed *= reference_speed(cluster);
     spot.step = (int)(each & -each);
     return spot;
 }
@@ -176,11 +207,11 @@ static struct split split_of(const struct llmjob *llm,
                              const struct llmspot *spot, int t)
 {
     struct firn_memory_job job = llm->job;
-    struct firn_llm_speed links = *firn_llm_speed_default();
+    struct firn_llm_speed speed = spot->speed;
     struct firn_llm_gpus gpus = {
         .name = "",
         .mem_gib = spot->mem_gib,
-        .speed = spot->speed,
+        .speed = 1,
         .node_gpus = spot->nodes > 1 ? spot->fullest : spot->gpus,
         .count = spot->gpus,
     };
@@ -188,12 +219,12 @@ static struct split split_of(const struct llmjob *llm,
     job.dp = spot->gpus / t;
     job.micro_batch = llm->batch / job.dp + (llm->batch % job.dp > 0);
     if (t > spot->step)
-        links.node_bytes_s = links.net_bytes_s / spot->fullest;
+        speed.node_bytes_s = speed.net_bytes_s / spot->fullest;
     struct firn_memory memory = firn_memory_of(&job, NULL);
     double context_mib = memory.device_mib - memory.high_mib;
     double used = (double)llm->batch / ((double)job.micro_batch * job.dp);
     return (struct split){
-        .samples_s = used * firn_llm_samples_s(&job, &gpus, &links),
+        .samples_s = used * firn_llm_samples_s(&job, &gpus, &speed),
         .need_gib = memory.device_mib / MIB_PER_GIB,
         .expected_gib = (memory.reserved_mib + context_mib) / MIB_PER_GIB,
     };
