@@ -99,7 +99,8 @@ struct firn_sim_options {
 
     /* Every job may run on that many GPUs; 0, 0: as the trace says. */
     int elastic_min, elastic_max;
-    bool shares; /* every job accepts half-shares of GPUs */
+    bool shares;    /* every job accepts half-shares of GPUs */
+    bool slows_all; /* share_slowdown holds for pairs that were measured too */
 
     /* When decisions are made (sim/cadence.h). */
     double interval_s;        /* 0: at each event; else only at k*interval */
@@ -124,6 +125,8 @@ struct firn_sim_options {
     bool asks_gpus; /* a language model without a number of GPUs becomes a gang
                      * of the number that a user who knows its memory asks for:
                      * the fewest that hold it on the fastest type that can */
+    bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
+                        * epochs (the answer key), not estimates from reports */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -64,12 +64,15 @@ static enum firn_status set_replay(void *at, const char *value,
 static enum firn_status set_slowdown(void *at, const char *value,
                                      struct firn_error *err)
 {
+    struct firn_sim_options *options = at;
+    const bool is_all = strncmp(value, "all=", 4) == 0;
     double number;
-    FIRN_TRY(flag_double(&number, value, err));
+    FIRN_TRY(flag_double(&number, is_all ? value + 4 : value, err));
     if (number < 1)
         return firn_fail(err, FIRN_EINVAL, "%s is below 1 (no slowdown)",
                          value);
-    *(double *)at = number;
+    options->share_slowdown = number;
+    options->slows_all = is_all;
     return FIRN_OK;
 }
 
@@ -276,8 +279,9 @@ static const struct flag table[] = {
      "speed of a job on n GPUs that requested m: (n/m)^X (default: 1)",
      set_scaling, OPTION(scaling)},
     {"share-slowdown", 0, "X",
-     "factor by which a step takes longer on shared GPUs (default: 1.5)",
-     set_slowdown, OPTION(share_slowdown)},
+     "factor by which a step takes longer on shared GPUs, for pairs of "
+     "applications that were not measured; all=X for every pair (default: 1.5)",
+     set_slowdown, offsetof(struct sim_args, options)},
     {"profiles", 0, "SOURCE",
      "measured rates and durations: builtin, a directory of profiles or of "
      "measured tables, data for the directory $FIRN_DATA, or none (default: "
@@ -292,6 +296,10 @@ static const struct flag table[] = {
      "jobs run by), pollux (Pollux's formula fitted to these tables) or data "
      "(data parallelism only) (default: fit)",
      set_forecast, OPTION(forecast)},
+    {"transfer-key", 0, NULL,
+     "forecast merges of fine-tuning jobs by their true epochs instead of an "
+     "estimate from reports: for comparison only",
+     flag_yes, OPTION(transfer_key)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX",
      "let every job run on MIN to MAX GPUs; N alone means 1..N", set_elastic,

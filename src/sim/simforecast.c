@@ -5,9 +5,9 @@
  * durations as the trace records them. Observations: what simulated jobs
  * report, with the noise of sim/noise.h. The truth's tables are not handed in.
  *
- * A job that is trained together with another, or was until just now, reports
- * nothing of itself alone and is left out. A prediction of the work left is
- * off by the simulation's noise on iterations.
+ * A job that is trained together with another, or was until just now, or began
+ * with another's weights, reports nothing of itself alone and is left out. A
+ * prediction of the work left is off by the simulation's noise on iterations.
  *
  * Cost: that of core/forecaster.c.
  */
@@ -79,6 +79,15 @@ double simforecast_slowdown(struct forecaster *f, const struct firn_job *job,
     return forecaster_slowdown(f, a, b);
 }
 
+double simforecast_slowdown_in(struct forecaster *f, const struct firn_job *job,
+                               const struct firn_way *way,
+                               const struct firn_job *other,
+                               const struct firn_way *other_way)
+{
+    struct forecaster_job a = {key_of(job), job}, b = {key_of(other), other};
+    return forecaster_slowdown_in(f, a, way, b, other_way);
+}
+
 struct firn_load simforecast_load(struct forecaster *f,
                                   const struct firn_job *job,
                                   const struct firn_way *way, double now_s)
@@ -103,9 +112,9 @@ static double rate_of(void *state, const struct firn_job *job,
 static double left_of(void *state, const struct firn_job *job,
                       const struct firn_way *way, double now_s)
 {
-    const struct simengine *engine = state;
+    struct simengine *engine = state;
     const struct firn_sim_options *options = engine->world.options;
-    double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    double left_s = transfers_left_s(engine, job, now_s);
     double rate = simforecast_rate(engine->forecast, job, way, now_s);
     double belief =
         noise_iterations(&options->noise, options->seed, job->id, false);
@@ -121,6 +130,14 @@ static double slowdown_of(void *state, const struct firn_job *job,
                           const struct firn_job *other)
 {
     return simforecast_slowdown(of(state), job, other);
+}
+
+static double slowdown_in_of(void *state, const struct firn_job *job,
+                             const struct firn_way *way,
+                             const struct firn_job *other,
+                             const struct firn_way *other_way)
+{
+    return simforecast_slowdown_in(of(state), job, way, other, other_way);
 }
 
 static struct firn_load load_of(void *state, const struct firn_job *job,
@@ -150,4 +167,5 @@ const struct firn_forecast_def simengine_forecast = {
     .llm_ways = llm_ways_of,
     .parallels = parallels_of,
     .merge = transfers_merge,
+    .slowdown_in = slowdown_in_of,
 };

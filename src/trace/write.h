@@ -33,6 +33,7 @@
     X(FROZEN, "frozen_max")   \
     X(THREADS, "threads")     \
     X(ONE_TYPE, "one_type")   \
+    X(EFFORT, "best_effort")  \
     X(PRECISION, "precision") \
     X(OPTIMIZER, "optimizer") \
     X(ATTENTION, "attention") \
