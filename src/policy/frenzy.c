@@ -21,17 +21,26 @@
  *                        Alibaba's PAI, scheduler.py) tries the next job
  *
  * firn's options: memory = ours is the prediction of firn/memory.h, which
- * counts the logits and the allocator too. rank = speed puts the most samples a
- * second of the whole job first, then fewer GPUs, the smallest t, the least
- * memory. (By efficiency nearly every model gets the one GPU that can hold it,
- * and since nothing is ever resized the rest of the cluster idles.) rank =
- * fewest: fewest GPUs, then the smallest t, then the least memory. serve =
- * speed keeps a plan off types that are slower than the one it was made for.
- * mix = 0 spreads over one type as long as one has enough. skip = 0: a job that
- * no plan is found for blocks those behind it. docs/results.md has a column of
- * the letter and one with rank = speed, memory = ours, serve = speed and mix =
- * 0; the options were chosen on draws that no scenario uses, which
- * papers/frenzy-fig4.yaml names.
+ * counts the logits and the allocator too. serve = speed keeps a plan off types
+ * that are slower than the one it was made for. mix = 0 spreads over one type
+ * as long as one has enough. skip = 0: a job that no plan is found for blocks
+ * those behind it. rank = speed puts the most samples a second of the whole job
+ * first, then fewer GPUs, the smallest t, the least memory; rank = fewest:
+ * fewest GPUs, then the smallest t, then the least memory.
+ *
+ * docs/results.md has a column of the letter and one with memory = ours, serve
+ * = speed and mix = 0, chosen on draws that no scenario uses (frenzy-fig4 names
+ * them). Mean completion time there, in hours, on the paper's 11 GPUs with 90
+ * jobs and on Sia's cluster with 120:
+ *
+ *     the letter                              0.75   19.8
+ *     memory = ours                           0.60    5.2
+ *     memory = ours, mix = 0                  0.57    5.2
+ *     memory = ours, mix = 0, serve = speed   0.57    4.7
+ *     the same and rank = speed               0.81   13.3
+ *
+ * By speed a job takes many GPUs for little, and nothing is ever resized. The
+ * letter suffers from jobs on GPUs that the formula thinks large enough.
  *
  * HAS, Algorithm 1, with >= for its printed >, which its own examples need:
  *
