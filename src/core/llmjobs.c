@@ -10,9 +10,9 @@
  * with it the paper's GPT2-7B at batch 2 needs 8 A100 of 40, as printed.
  *
  * Speed is firn/llmplan.h's, with the constants of the GPU type: host, compute,
- * tensor and data traffic one after the other. The slowest GPU counts. A tensor group that crosses nodes has its
- * traffic on the network, which the GPUs of a node share. With S samples a
- * second,
+ * tensor and data traffic one after the other. The slowest GPU counts. A tensor
+ * group that crosses nodes has its traffic on the network, which the GPUs of a
+ * node share. With S samples a second,
  *
  *     rate = S(held) / S(reference)
  *
@@ -126,6 +126,7 @@ struct gpus {
     double mem_gib;
     struct firn_llm_speed speed;
     int node; /* GPUs of its largest node */
+    int most; /* all of them */
 };
 
 static struct gpus gpus_of(const struct firn_cluster *cluster,
@@ -133,7 +134,8 @@ static struct gpus gpus_of(const struct firn_cluster *cluster,
 {
     return (struct gpus){.mem_gib = cluster->types[type].mem_gib,
                          .speed = speed_of(cluster, type),
-                         .node = largest_node(cluster, type)};
+                         .node = largest_node(cluster, type),
+                         .most = cluster->types[type].ngpus};
 }
 
 static struct llmspot packed_on(const struct gpus *of, int gpus, int nodes)
@@ -203,10 +205,19 @@ static bool can_split(const struct llmjob *llm, int gpus, int t)
            llm->job.shape.heads % t == 0;
 }
 
-static struct split split_of(const struct llmjob *llm,
-                             const struct llmspot *spot, int t)
+/* What runs on each of t d GPUs. */
+static struct firn_memory_job part_of(const struct llmjob *llm, int t, int d)
 {
     struct firn_memory_job job = llm->job;
+    job.tp = t;
+    job.dp = d;
+    job.micro_batch = llm->batch / d + (llm->batch % d > 0);
+    return job;
+}
+
+static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
+                        const struct firn_memory_job *job)
+{
     struct firn_llm_speed speed = spot->speed;
     struct firn_llm_gpus gpus = {
         .name = "",
@@ -215,16 +226,20 @@ static struct split split_of(const struct llmjob *llm,
         .node_gpus = spot->nodes > 1 ? spot->fullest : spot->gpus,
         .count = spot->gpus,
     };
-    job.tp = t;
-    job.dp = spot->gpus / t;
-    job.micro_batch = llm->batch / job.dp + (llm->batch % job.dp > 0);
-    if (t > spot->step)
+    if (job->tp > spot->step)
         speed.node_bytes_s = speed.net_bytes_s / spot->fullest;
+    double used = (double)llm->batch / ((double)job->micro_batch * job->dp);
+    return used * firn_llm_samples_s(job, &gpus, &speed);
+}
+
+static struct split split_of(const struct llmjob *llm,
+                             const struct llmspot *spot, int t)
+{
+    struct firn_memory_job job = part_of(llm, t, spot->gpus / t);
     struct firn_memory memory = firn_memory_of(&job, NULL);
     double context_mib = memory.device_mib - memory.high_mib;
-    double used = (double)llm->batch / ((double)job.micro_batch * job.dp);
     return (struct split){
-        .samples_s = used * firn_llm_samples_s(&job, &gpus, &speed),
+        .samples_s = samples_s(llm, spot, &job),
         .need_gib = memory.device_mib / MIB_PER_GIB,
         .expected_gib = (memory.reserved_mib + context_mib) / MIB_PER_GIB,
     };
@@ -351,25 +366,36 @@ static int by_efficiency(const void *a, const void *b)
     return (p->t > q->t) - (p->t < q->t);
 }
 
-static void add_plan(struct llmplans *out, const struct llmjob *llm,
-                     const struct gpus *of, firn_type_id type, int t, int d)
+/* Adds the split on every type that has the GPUs and holds it. Memory does not
+ * depend on the type and is predicted once. */
+static void add_plans(struct llmplans *out, const struct llmjob *llm,
+                      const struct gpus *of, int ntypes, int t, int d)
 {
-    struct llmspot spot = packed_on(of, t * d, 0);
-    struct split at = split_of(llm, &spot, t);
-    double marp_gib =
-        firn_marp_bytes(&llm->job.shape, llm->job.seq, llm->batch, t, d) / 1e9;
-    if (!fits(&spot, at.need_gib) && !fits(&spot, marp_gib))
-        return;
-    struct llmplan plan = {
-        .type = type,
-        .t = t,
-        .d = d,
-        .samples_s = at.samples_s,
-        .need_gib = at.need_gib,
-        .marp_gib = marp_gib,
-        .room_gib = spot.mem_gib > 0 ? spot.mem_gib - at.need_gib : 0,
-    };
-    vec_add(out, plan);
+    struct firn_memory_job job = part_of(llm, t, d);
+    double need_gib = -1, marp_gib = -1; /* not known yet */
+    for (int type = 0; type < ntypes; type++) {
+        if (t > of[type].node || d > of[type].most / t)
+            continue;
+        if (need_gib < 0) {
+            need_gib = firn_memory_of(&job, NULL).device_mib / MIB_PER_GIB;
+            marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
+                                       llm->batch, t, d) /
+                       1e9;
+        }
+        struct llmspot spot = packed_on(&of[type], t * d, 0);
+        if (!fits(&spot, need_gib) && !fits(&spot, marp_gib))
+            continue;
+        struct llmplan plan = {
+            .type = type,
+            .t = t,
+            .d = d,
+            .samples_s = samples_s(llm, &spot, &job),
+            .need_gib = need_gib,
+            .marp_gib = marp_gib,
+            .room_gib = spot.mem_gib > 0 ? spot.mem_gib - need_gib : 0,
+        };
+        vec_add(out, plan);
+    }
 }
 
 struct llmplans llmjobs_plans(const struct llmjob *llm,
@@ -377,17 +403,22 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
                               uint32_t types, int gpus_min, int gpus_max)
 {
     struct llmplans out = {0};
+    struct gpus of[FIRN_TYPES_MAX];
+    int node = 0, most = 0;
     for (int type = 0; type < cluster->ntypes; type++) {
-        int most = cluster->types[type].ngpus;
-        most = most < gpus_max ? most : gpus_max;
+        of[type].node = of[type].most = 0;
         if (!(types >> type & 1))
             continue;
-        struct gpus of = gpus_of(cluster, type);
-        for (int t = 1; t <= of.node && llm->job.shape.heads % t == 0; t *= 2)
-            for (int d = 1; d <= llm->batch && d <= most / t; d++)
-                if (llm->batch % d == 0 && t * d >= gpus_min)
-                    add_plan(&out, llm, &of, type, t, d);
+        of[type] = gpus_of(cluster, type);
+        if (of[type].most > gpus_max)
+            of[type].most = gpus_max;
+        node = of[type].node > node ? of[type].node : node;
+        most = of[type].most > most ? of[type].most : most;
     }
+    for (int t = 1; t <= node && llm->job.shape.heads % t == 0; t *= 2)
+        for (int d = 1; d <= llm->batch && d <= most / t; d++)
+            if (llm->batch % d == 0 && t * d >= gpus_min)
+                add_plans(&out, llm, of, cluster->ntypes, t, d);
     if (out.n > 1)
         qsort(out.at, out.n, sizeof *out.at, by_efficiency);
     return out;
