@@ -61,6 +61,13 @@ void measured_stats_release(struct firn_profile_stats *stats);
  * long as before. */
 void measured_thin(struct firn_profile_stats *stats, size_t most);
 
+/* The gradient statistics of a training measured for firn, from a table of
+ * bench/gpu/freeze_worth.py (profiles/h200/freeze_variance.csv): a profile
+ * without step times. `task` is the table's name of it. The caller releases.
+ * FIRN_EDATA when the table has no row of it. */
+enum firn_status measured_variance(struct firn_profile *out, const char *task,
+                                   const char *path, struct firn_error *err);
+
 /* All shipped profiles but the synthetic ones, made anew: fitted and thinned.
  * `h200` is the folder of the H200 tables. Takes seconds. */
 enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,
