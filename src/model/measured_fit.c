@@ -726,6 +726,29 @@ static enum firn_status make_pairs(struct maker *m, const char *source)
     return FIRN_OK;
 }
 
+/* Those of Sia once more, as jobs that share. */
+static enum firn_status make_bsbf(struct maker *m)
+{
+    size_t n = m->out.n;
+    for (size_t k = 0; k < n; k++) {
+        char app[FIRN_PROFILE_NAME];
+        if (strcmp(m->out.at[k].source, "sia") != 0)
+            continue;
+        str_copy(app, sizeof app, m->out.at[k].app);
+        struct firn_profile *p = add_profile(m, "bsbf", app);
+        set_origin(p,
+                   SIA "; memory: S-Lab-System-Group/Lucid; pairs: "
+                       "stanford-futuredata/gavel",
+                   "2080 Ti, 8 a node (step times); RTX 3090 (memory); P100 "
+                   "(pairs)",
+                   "step times: as profiles/sia; memory and pairs: see "
+                   "profiles/bsbf/README.md for what is measured and what is "
+                   "modelled");
+        FIRN_TRY(measured_six(p, &m->out.at[k], m->dir, m->err));
+    }
+    return FIRN_OK;
+}
+
 static enum firn_status make_all(struct maker *m)
 {
     static const char *const pollux[] = {"t4", NULL};
@@ -733,6 +756,7 @@ static enum firn_status make_all(struct maker *m)
                                       "rtx6000", "2080ti", NULL};
     FIRN_TRY(make_pollux(m, "pollux", pollux));
     FIRN_TRY(make_pollux(m, "sia", sia));
+    FIRN_TRY(make_bsbf(m));
     FIRN_TRY(make_frozen(m, "bert-wikitext2", "bert_wikitext2"));
     FIRN_TRY(make_frozen(m, "yolov3-voc", "yolov3_voc"));
     FIRN_TRY(make_cifar(m));
