@@ -113,7 +113,7 @@ static void report_to_core(struct simengine *engine, struct simjob *sj,
 {
     const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
-        report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
+        report.rate *= noise_next(&sj->noise, size);
     if (engine->tasks_told != NULL)
         report.rate *= taskfeed_belief(engine->tasks_told, sj);
     struct simreport out = {.event = {.kind = FIRN_EVENT_REPORT,
