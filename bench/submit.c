@@ -7,7 +7,9 @@
  * the same seconds and on the same disk, a file is written and synced every
  * 20 ms: the least time that a submit can take.
  *
- *     submit FIRND [SECONDS [QUEUED [POLICY [RATE]]]]
+ *     submit FIRND [SECONDS [QUEUED [POLICY [RATE [SETTING ...]]]]]
+ *
+ * Each SETTING ("icefrog.interval=20") is given to firnd as --set.
  *
  * Without QUEUED: new jobs are held, so that the policy has nothing to do; of
  * three runs of three seconds the one with the lowest p99. With QUEUED: that
@@ -48,7 +50,8 @@ enum { SETTLED = BOOK_KEEP + 2 * KEPT };
 
 static struct {
     const char *firnd, *policy;
-    int seconds, queued, rate;
+    int seconds, queued, rate, nsettings;
+    char **settings;
 } plan = {.policy = "fifo", .seconds = 3, .rate = 1000};
 
 static char folder[200], path[300];
@@ -313,6 +316,24 @@ static bool answers(void)
     return is_there;
 }
 
+static void exec_daemon(void)
+{
+    const char *gpus = plan.queued > 0 ? "1x64:v100@16" : "1x4:v100@16";
+    const char *first[] = {"firnd",     "--state",     folder, "--socket",
+                           path,        "--gpus",      gpus,   "--policy",
+                           plan.policy, "--allow-root"};
+    enum { FIRST = sizeof first / sizeof *first };
+    const char **argv =
+        mem_new(FIRST + 2 * (size_t)plan.nsettings + 1, sizeof *argv);
+    memcpy(argv, first, sizeof first);
+    for (int i = 0; i < plan.nsettings; i++) {
+        argv[FIRST + 2 * i] = "--set";
+        argv[FIRST + 2 * i + 1] = plan.settings[i];
+    }
+    execv(plan.firnd, (char *const *)argv);
+    _exit(127);
+}
+
 static pid_t start_daemon(void)
 {
     pid_t daemon = fork();
@@ -320,10 +341,7 @@ static pid_t start_daemon(void)
         const char *log = getenv("SUBMIT_LOG");
         if (freopen(log != NULL ? log : "/dev/null", "w", stderr) == NULL)
             _exit(1);
-        execl(plan.firnd, "firnd", "--state", folder, "--socket", path,
-              "--gpus", plan.queued > 0 ? "1x64:v100@16" : "1x4:v100@16",
-              "--policy", plan.policy, "--allow-root", (char *)NULL);
-        _exit(127);
+        exec_daemon();
     }
     for (int i = 0; i < 2400 && !answers(); i++)
         nanosleep(&(struct timespec){0, 50000000}, NULL);
@@ -439,6 +457,8 @@ int main(int argc, char **argv)
     plan.queued = argc > 3 ? atoi(argv[3]) : plan.queued;
     plan.policy = argc > 4 ? argv[4] : plan.policy;
     plan.rate = argc > 5 ? atoi(argv[5]) : plan.rate;
+    plan.nsettings = argc > 6 ? argc - 6 : 0;
+    plan.settings = argv + 6;
     nsubmits = plan.seconds * plan.rate;
     if (nsubmits < 100)
         return 2;

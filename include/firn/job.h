@@ -43,6 +43,8 @@ struct firn_job_spec {
                         * life: its results depend on the type */
     bool is_nominal;   /* duration_s was estimated from the application's name,
                         * not recorded in the trace */
+    bool best_effort;  /* no GPU is guaranteed to it (EasyScale's minP = 0): it
+                        * has at least gpus_min GPUs, or none for a while */
     long line;         /* where in the trace; 0 for none */
 };
 

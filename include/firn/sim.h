@@ -99,7 +99,8 @@ struct firn_sim_options {
 
     /* Every job may run on that many GPUs; 0, 0: as the trace says. */
     int elastic_min, elastic_max;
-    bool shares; /* every job accepts half-shares of GPUs */
+    bool shares;    /* every job accepts half-shares of GPUs */
+    bool slows_all; /* share_slowdown holds for pairs that were measured too */
 
     /* When decisions are made (sim/cadence.h). */
     double interval_s;        /* 0: at each event; else only at k*interval */
@@ -121,6 +122,9 @@ struct firn_sim_options {
     firn_sim_progress *progress;
     void *progress_arg;
     const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
+    bool asks_gpus; /* a language model without a number of GPUs becomes a gang
+                     * of the number that a user who knows its memory asks for:
+                     * the fewest that hold it on the fastest type that can */
     bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
                         * epochs (the answer key), not estimates from reports */
 };
@@ -207,6 +211,10 @@ struct firn_sim_result {
 
     long rounds, events, steps;
     double cpu_s; /* measured; the only field that may differ */
+
+    /* Not printed: the mean over the language models that finished of samples a
+     * second while they held GPUs; NaN without one. */
+    double samples_s_mean;
 };
 
 /* Runs one simulation. On FIRN_ESTALLED and FIRN_EINTR `out` has what was

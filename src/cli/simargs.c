@@ -64,12 +64,15 @@ static enum firn_status set_replay(void *at, const char *value,
 static enum firn_status set_slowdown(void *at, const char *value,
                                      struct firn_error *err)
 {
+    struct firn_sim_options *options = at;
+    const bool is_all = strncmp(value, "all=", 4) == 0;
     double number;
-    FIRN_TRY(flag_double(&number, value, err));
+    FIRN_TRY(flag_double(&number, is_all ? value + 4 : value, err));
     if (number < 1)
         return firn_fail(err, FIRN_EINVAL, "%s is below 1 (no slowdown)",
                          value);
-    *(double *)at = number;
+    options->share_slowdown = number;
+    options->slows_all = is_all;
     return FIRN_OK;
 }
 
@@ -276,8 +279,9 @@ static const struct flag table[] = {
      "speed of a job on n GPUs that requested m: (n/m)^X (default: 1)",
      set_scaling, OPTION(scaling)},
     {"share-slowdown", 0, "X",
-     "factor by which a step takes longer on shared GPUs (default: 1.5)",
-     set_slowdown, OPTION(share_slowdown)},
+     "factor by which a step takes longer on shared GPUs, for pairs of "
+     "applications that were not measured; all=X for every pair (default: 1.5)",
+     set_slowdown, offsetof(struct sim_args, options)},
     {"profiles", 0, "SOURCE",
      "measured rates and durations: builtin, a directory of profiles or of "
      "measured tables, data for the directory $FIRN_DATA, or none (default: "
@@ -302,6 +306,10 @@ static const struct flag table[] = {
      offsetof(struct sim_args, options)},
     {"share", 0, NULL, "let every job share its GPUs with another job",
      flag_yes, OPTION(shares)},
+    {"ask", 0, NULL,
+     "language models without a number of GPUs ask for the fewest that hold "
+     "them on the fastest type, and get exactly these",
+     flag_yes, OPTION(asks_gpus)},
     {"noise", 0, "PARTS",
      "relative error of reports and predictions: throughput=X,sharing=X,"
      "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",

@@ -32,7 +32,9 @@
  * Invariants:
  * (1) a job holds a number of GPUs of its menu, of one type, or nothing;
  * (2) half-shares are of one GPU, and at most two jobs are on it;
- * (3) between rounds nothing that runs is touched.
+ * (3) between rounds nothing that runs is touched;
+ * (4) of equal jobs that have not begun the older has at least as much
+ *     (policy/peers.h), although age raises what waiting is worth.
  *
  * Left out: three jobs on a GPU, which the paper found not to happen, and any
  * protection of large gangs: age raises a job's share, so they may wait long.
@@ -40,6 +42,7 @@
  */
 #include "policy/icefrog.h"
 #include "base/keep.h"
+#include "policy/peers.h"
 #include <stdint.h>
 
 enum { TRIES = 8 };
@@ -101,6 +104,37 @@ static const size_t *solve(const struct ice_round *round,
     return chosen;
 }
 
+/* What is known of a job: its choices and their rates. */
+static uint64_t kind_of(const struct ice_seat *seat)
+{
+    uint64_t kind = seat->n;
+    for (size_t c = 0; c < seat->n; c++) {
+        kind = peers_kind(kind, seat->choices[c].units);
+        kind = peers_kind(kind, seat->choices[c].pool);
+        kind = peers_kind(kind, seat->details[c].rate);
+    }
+    return kind;
+}
+
+/* The choices of equal jobs, exchanged so that the older have more: (4). */
+static const size_t *put_older_first(const struct ice_round *round,
+                                     const size_t *who, size_t n,
+                                     const size_t *chosen)
+{
+    struct peer *peers = firn_view_alloc(round->view, (n + 1) * sizeof *peers);
+    size_t *sorted = firn_view_alloc(round->view, (n + 1) * sizeof *sorted);
+    for (size_t i = 0; i < n; i++) {
+        const struct ice_seat *seat = &round->seats[who[i]];
+        peers[i] = (struct peer){.job = seat->job,
+                                 .kind = kind_of(seat),
+                                 .gets = seat->choices[chosen[i]].units};
+    }
+    const size_t *from = peers_settle(round->view, peers, n);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = chosen[from[i]];
+    return sorted;
+}
+
 static void deal(struct ice_round *round, const size_t *who, size_t n,
                  const int *capacity)
 {
@@ -109,7 +143,8 @@ static void deal(struct ice_round *round, const size_t *who, size_t n,
     for (size_t i = 0; i < n; i++)
         items[i] = (struct iceshare_item){round->seats[who[i]].choices,
                                           round->seats[who[i]].n};
-    const size_t *chosen = solve(round, items, n, capacity);
+    const size_t *chosen =
+        put_older_first(round, who, n, solve(round, items, n, capacity));
     for (size_t i = 0; i < n; i++)
         round->seats[who[i]].chosen = chosen[i];
 }

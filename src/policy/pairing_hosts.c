@@ -18,9 +18,8 @@ static bool is_one_type(const struct firn_view *view,
     return true;
 }
 
-/* The way it runs in this plan. */
-static struct firn_way way_of(const struct pairing_hosts *hosts,
-                              const struct firn_job *job)
+struct firn_way pairing_hosts_way(const struct pairing_hosts *hosts,
+                                  const struct firn_job *job)
 {
     const struct firn_alloc *alloc = firn_plan_of(hosts->plan, job);
     firn_node_id node = alloc->parts[0].node;
@@ -60,7 +59,7 @@ static void add_host(struct pairing_hosts *hosts, const struct firn_job *job,
 static double slow_of(const struct pairing_hosts *hosts,
                       const struct firn_job *job)
 {
-    struct firn_way way = way_of(hosts, job);
+    struct firn_way way = pairing_hosts_way(hosts, job);
     double slow = firn_view_rate(hosts->view, job, &way) / job->rate;
     return slow > 1 && isfinite(slow) ? slow : 1;
 }
@@ -108,7 +107,7 @@ void pairing_hosts_find(struct pairing_hosts *hosts)
 void pairing_hosts_started(struct pairing_hosts *hosts,
                            const struct firn_job *job)
 {
-    struct firn_way way = way_of(hosts, job);
+    struct firn_way way = pairing_hosts_way(hosts, job);
     double rate = firn_view_rate(hosts->view, job, &way);
     double work_s = pairing_hosts_work_s(hosts, job);
     add_host(hosts, job, firn_plan_room(hosts->plan, job, PAIRING_CROWD),
@@ -140,7 +139,7 @@ double pairing_hosts_gib(const struct pairing_hosts *hosts,
                          struct pairing_host *host)
 {
     if (host->mem_gib < 0) {
-        struct firn_way way = way_of(hosts, host->job);
+        struct firn_way way = pairing_hosts_way(hosts, host->job);
         host->mem_gib = firn_view_load(hosts->view, host->job, &way).mem_gib;
     }
     return host->mem_gib;

@@ -3,6 +3,7 @@
 #ifndef POLICY_PAIRING_HOSTS_H
 #define POLICY_PAIRING_HOSTS_H
 #include "policy/pairing.h"
+#include <firn/forecast.h>
 
 enum { PAIRING_CROWD = 2 }; /* jobs on a GPU: the paper's C */
 
@@ -40,6 +41,10 @@ void pairing_hosts_joined(struct pairing_hosts *hosts,
 /* Another job has joined it and slows it by this factor. */
 void pairing_hosts_taken(struct pairing_hosts *hosts, struct pairing_host *host,
                          double slow);
+
+/* The way a job that holds GPUs runs in this plan. */
+struct firn_way pairing_hosts_way(const struct pairing_hosts *hosts,
+                                  const struct firn_job *job);
 
 /* What it needs on a GPU, as it is run; NaN: not known. */
 double pairing_hosts_gib(const struct pairing_hosts *hosts,

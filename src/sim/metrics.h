@@ -25,6 +25,7 @@ enum { METRICS_TOGETHER = 1, METRICS_AFTER = 2 };
 struct metrics {
     double scaling; /* for the fair share's speed */
     int gpus;       /* of the whole cluster */
+    const struct firn_cluster *cluster;
     bool has_begun;
     double begin_s, last_s, end_s;
     struct metrics_sums sums;
@@ -39,6 +40,8 @@ struct metrics {
     int ngroups;
     VEC(unsigned char) merged; /* METRICS_*, by slot */
     long together_jobs, after_jobs;
+    double samples_s; /* sum over language models that finished */
+    long llms;        /* how many those are */
     long restarts, failures, rejected;
     struct heap resumes; /* slots that restart, by when they resume */
     VEC(int) resume_gpus;

@@ -301,6 +301,16 @@ static void stretch(const struct firn_sim_options *options,
         spec->gpus > options->elastic_max ? spec->gpus : options->elastic_max;
 }
 
+/* Gives a language model the number of GPUs that its user left open. */
+static void count_gpus(const struct firn_sim_options *options,
+                       struct firn_job_spec *spec)
+{
+    if (options->asks_gpus)
+        llmjobs_ask(options->cluster, spec);
+    else
+        llmjobs_fill(options->cluster, spec);
+}
+
 /* Reads arrivals until one that the cluster can run; false when the trace has
  * failed (err) or is over. */
 static bool fetch(struct simengine *engine, struct firn_error *err)
@@ -311,7 +321,7 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
     while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
         bool is_llm = llmjobs_is(&engine->spec);
         if (is_llm && engine->spec.gpus == 0)
-            llmjobs_fill(engine->world.options->cluster, &engine->spec);
+            count_gpus(engine->world.options, &engine->spec);
         stretch(engine->world.options, &engine->spec);
         if (is_llm && engine->spec.gpus > 0)
             llmjobs_restrict(engine->world.options->cluster, &engine->spec,
@@ -356,6 +366,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
                                   options->cluster, options->freeze, err));
         FIRN_TRY(
             tables_forecast_by(&engine->table->tables, options->forecast, err));
+        if (options->slows_all)
+            tables_forget_pairs(&engine->table->tables);
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }

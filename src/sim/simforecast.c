@@ -79,6 +79,15 @@ double simforecast_slowdown(struct forecaster *f, const struct firn_job *job,
     return forecaster_slowdown(f, a, b);
 }
 
+double simforecast_slowdown_in(struct forecaster *f, const struct firn_job *job,
+                               const struct firn_way *way,
+                               const struct firn_job *other,
+                               const struct firn_way *other_way)
+{
+    struct forecaster_job a = {key_of(job), job}, b = {key_of(other), other};
+    return forecaster_slowdown_in(f, a, way, b, other_way);
+}
+
 struct firn_load simforecast_load(struct forecaster *f,
                                   const struct firn_job *job,
                                   const struct firn_way *way, double now_s)
@@ -123,6 +132,14 @@ static double slowdown_of(void *state, const struct firn_job *job,
     return simforecast_slowdown(of(state), job, other);
 }
 
+static double slowdown_in_of(void *state, const struct firn_job *job,
+                             const struct firn_way *way,
+                             const struct firn_job *other,
+                             const struct firn_way *other_way)
+{
+    return simforecast_slowdown_in(of(state), job, way, other, other_way);
+}
+
 static struct firn_load load_of(void *state, const struct firn_job *job,
                                 const struct firn_way *way)
 {
@@ -150,4 +167,5 @@ const struct firn_forecast_def simengine_forecast = {
     .llm_ways = llm_ways_of,
     .parallels = parallels_of,
     .merge = transfers_merge,
+    .slowdown_in = slowdown_in_of,
 };

@@ -8,13 +8,18 @@
 #define SIM_TRUTH_H
 #include <firn/job.h>
 
-enum { TRUTH_NEIGHBOURS = 8 };
+enum { TRUTH_NEIGHBOURS = 8, TRUTH_JOBS = 64 };
 
 /* The other jobs on a job's GPUs. */
 struct truth_near {
     int sharers; /* the most jobs, itself included, on any of its GPUs */
     int napps;   /* applications of the others, repeated ones once */
     const char *apps[TRUTH_NEIGHBOURS];
+    int njobs; /* the others themselves, and what they hold */
+    struct {
+        const struct firn_job *job;
+        const struct firn_alloc *alloc;
+    } jobs[TRUTH_JOBS];
     const struct firn_job *merged; /* trained together with it; or NULL */
     int after; /* task it began with the weights of (transfers.h); 0: none */
 };

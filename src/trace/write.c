@@ -29,6 +29,7 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)(spec->frozen_max > 0) << WRITE_FROZEN;
     mask |= (unsigned)(spec->threads != 0) << WRITE_THREADS;
     mask |= (unsigned)spec->one_type << WRITE_ONE_TYPE;
+    mask |= (unsigned)spec->best_effort << WRITE_EFFORT;
     return mask;
 }
 
@@ -128,6 +129,9 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_ONE_TYPE:
         buf_putc(out, spec->one_type ? '1' : '0');
+        return;
+    case WRITE_EFFORT:
+        buf_putc(out, spec->best_effort ? '1' : '0');
         return;
     case WRITE_NCOLUMNS:
         break;

@@ -32,7 +32,8 @@
     X(MERGE, "may_merge")     \
     X(FROZEN, "frozen_max")   \
     X(THREADS, "threads")     \
-    X(ONE_TYPE, "one_type")
+    X(ONE_TYPE, "one_type")   \
+    X(EFFORT, "best_effort")
 
 enum write_column {
 #define X(id, name) WRITE_##id,
