@@ -41,6 +41,7 @@ static const cyaml_schema_field_t option_fields[] = {
     TEXT("share-slowdown", MAY, repro_options, share_slowdown),
     TEXT("charge-first-start", MAY, repro_options, charge_first_start),
     TEXT("forecast", MAY, repro_options, forecast),
+    TEXT("transfer-key", MAY, repro_options, transfer_key),
     CYAML_FIELD_END,
 };
 
@@ -184,6 +185,7 @@ static const struct {
     OPTION("share-slowdown", share_slowdown, false),
     OPTION("charge-first-start", charge_first_start, true),
     OPTION("forecast", forecast, false),
+    OPTION("transfer-key", transfer_key, true),
 };
 
 enum { NOPTIONS = sizeof options / sizeof *options };

@@ -24,7 +24,7 @@ enum { REPRO_METRICS_MAX = 8 };
 struct repro_options {
     char *profiles, *restart_cost, *handover, *interval, *quantum, *share,
         *freeze, *noise, *elastic, *scaling, *share_slowdown,
-        *charge_first_start, *forecast, *ask;
+        *charge_first_start, *forecast, *transfer_key, *ask;
 };
 
 struct repro_policy {

@@ -397,6 +397,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
     engine->forecast = simforecast_new(&base, engine->table);
+    engine->heard_s = -1;
     if (engine->table != NULL)
         engine->tasks_told = taskfeed_new(options->seed, options->transfer_key);
     if (options->handover_s > 0)

@@ -56,6 +56,7 @@ struct simengine {
     struct truth_table *table;          /* behind the truth; NULL for none */
     struct forecaster *forecast;        /* behind firn/forecast.h */
     struct taskfeed *tasks_told;        /* for merges; NULL without a table */
+    double heard_s;                     /* when it last heard running jobs */
     struct firn_job_spec spec;          /* the next arrival */
     char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
     bool has_spec, is_over; /* there is one; there will be no more */
