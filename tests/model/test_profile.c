@@ -245,6 +245,8 @@ static void names_are_found_with_source_type_or_data_set(void **state)
     assert_non_null(p);
     assert_string_equal(p->source, "easyscale");
     p = firn_profiles_find(&all, "bert", "2080ti", &err);
+    assert_string_equal(p->source, "bsbf"); /* sia's, with memory and pairs */
+    p = firn_profiles_find(&all, "bert", "rtx6000", &err);
     assert_string_equal(p->source, "sia");
     p = firn_profiles_find(&all, "pollux/bert", NULL, &err);
     assert_string_equal(p->source, "pollux");
