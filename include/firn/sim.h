@@ -125,6 +125,8 @@ struct firn_sim_options {
     bool asks_gpus; /* a language model without a number of GPUs becomes a gang
                      * of the number that a user who knows its memory asks for:
                      * the fewest that hold it on the fastest type that can */
+    bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
+                        * epochs (the answer key), not estimates from reports */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

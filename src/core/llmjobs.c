@@ -2,12 +2,12 @@
  *
  * A model of batch B on n GPUs is split t ways by tensor and d = n / t ways by
  * data parallelism; t is a power of two that divides the heads, d at most B.
- * Each GPU has ceil(B / d) samples of a step. Training is Megatron's mixed
- * precision with Adam and attention that keeps its matrices: what Frenzy's
- * formula (MARP) speaks of. Two figures say what a GPU must have: ours
- * (device_mib) against the type's GiB, and MARP's in 10^9 bytes against the
- * same number, which is how vendors count; with it the paper's GPT2-7B at
- * batch 2 needs 8 A100 of 40, as printed.
+ * Each GPU has ceil(B / d) samples of a step. Training is as spec.training
+ * says; by default Megatron's mixed precision with Adam and attention that
+ * keeps its matrices, which Frenzy's formula (MARP) always speaks of. Two
+ * figures say what a GPU must have: ours (device_mib) against the type's GiB,
+ * and MARP's in 10^9 bytes against the same number, which is how vendors count;
+ * with it the paper's GPT2-7B at batch 2 needs 8 A100 of 40, as printed.
  *
  * Speed is firn/llmplan.h's: compute, tensor and data traffic one after the
  * other. The slowest GPU counts. A tensor group that crosses nodes has its
@@ -30,7 +30,7 @@
  * speed, so that no policy gains by it and every run ends. What counts for that
  * is the expected memory; plans go by the upper end.
  *
- * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
+ * Left out: accumulation (passes), pipelines, ZeRO.
  */
 #include "core/llmjobs.h"
 #include "core/accept.h"
@@ -49,14 +49,11 @@
 static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
 {
     *out = (struct llmjob){
-        .job = {.seq = spec->seq,
-                .micro_batch = 1,
-                .precision = FIRN_PRECISION_MEGATRON,
-                .optimizer = FIRN_OPTIMIZER_ADAMW,
-                .attention = FIRN_ATTENTION_EAGER},
+        .job = {.seq = spec->seq, .micro_batch = 1},
         .batch = spec->batch,
         .ref_samples_s = 1,
     };
+    firn_training_apply(&spec->training, &out->job);
     return spec->seq > 0 && spec->batch > 0 &&
            firn_llm_find(&out->job.shape, spec->app, NULL) == FIRN_OK &&
            firn_memory_check(&out->job, NULL) == FIRN_OK;

@@ -230,10 +230,12 @@ static int kind_of(struct frenzy *frenzy, const struct firn_view *view,
     if (id < frenzy->kind_of.cap && frenzy->kind_of.at[id] > 0)
         return frenzy->kind_of.at[id] - 1;
     bool is_llm = spec->seq > 0;
-    snprintf(key, sizeof key, "%d %d %d %d %d %x %g %.60s", spec->gpus,
-             is_llm ? spec->gpus_min : 0, is_llm ? spec->gpus_max : 0,
-             spec->seq, is_llm ? spec->batch : 0, (unsigned)job->type_mask,
-             spec->mem_gib, is_llm ? spec->app : "");
+    snprintf(key, sizeof key, "%d %d %d %d %d %d.%d.%d.%d %x %g %.60s",
+             spec->gpus, is_llm ? spec->gpus_min : 0,
+             is_llm ? spec->gpus_max : 0, spec->seq, is_llm ? spec->batch : 0,
+             spec->training.precision, spec->training.optimizer,
+             spec->training.attention, spec->training.checkpointing,
+             (unsigned)job->type_mask, spec->mem_gib, is_llm ? spec->app : "");
     int kind = map_add(&frenzy->keys, key);
     vec_reserve(&frenzy->kinds, frenzy->keys.n);
     if (frenzy->kinds.at[kind].plans.n == 0)

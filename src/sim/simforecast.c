@@ -5,9 +5,9 @@
  * durations as the trace records them. Observations: what simulated jobs
  * report, with the noise of sim/noise.h. The truth's tables are not handed in.
  *
- * A job that is trained together with another, or was until just now, reports
- * nothing of itself alone and is left out. A prediction of the work left is
- * off by the simulation's noise on iterations.
+ * A job that is trained together with another, or was until just now, or began
+ * with another's weights, reports nothing of itself alone and is left out. A
+ * prediction of the work left is off by the simulation's noise on iterations.
  *
  * Cost: that of core/forecaster.c.
  */
@@ -112,9 +112,9 @@ static double rate_of(void *state, const struct firn_job *job,
 static double left_of(void *state, const struct firn_job *job,
                       const struct firn_way *way, double now_s)
 {
-    const struct simengine *engine = state;
+    struct simengine *engine = state;
     const struct firn_sim_options *options = engine->world.options;
-    double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    double left_s = transfers_left_s(engine, job, now_s);
     double rate = simforecast_rate(engine->forecast, job, way, now_s);
     double belief =
         noise_iterations(&options->noise, options->seed, job->id, false);

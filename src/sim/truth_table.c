@@ -211,8 +211,9 @@ static double merged_rate(const struct going *g, const struct firn_job *job,
                       (double)job->spec.batch + with->spec.batch);
     struct running joint = run(g->t, &g->app, &g->here, &both);
     double epochs = transfers_together(task, other);
-    return transfers_rate(task, other, epochs > 0 ? epochs : TRANSFERS_NEVER,
-                          &joint, &g->ref);
+    double ratio =
+        (epochs > 0 ? epochs : TRANSFERS_NEVER) / transfers_epochs(task);
+    return transfers_rate(task, other, ratio, &joint, &g->ref);
 }
 
 static struct truth_pace pace(const struct truth *truth,
@@ -271,6 +272,8 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
         return known_alone_s(app.profile, &ref);
     if (!spec->is_nominal)
         return (double)NAN;
+    if (spec->threads == spec->gpus) /* each does the same work anywhere */
+        return spec->duration_s;
     struct running one = packed(t, &app, spec, 1);
     return spec->duration_s * spec->gpus /
            running_rate(app.profile, 0, &one, &ref);

@@ -49,6 +49,10 @@ static void it_holds_gpus_of_one_type(void **unused)
         loopscene_open(&s, ONES, "easyscale", false);
         loopscene_submit(&s, "a", levels[level]);
         loopscene_turn(&s);
+        assert_string_equal(loopscene_text(&s), "a running n0[0]");
+        loopscene_pass(&s, 60); /* it asks for one GPU more */
+        if (level == D2)
+            loopscene_leave(&s, "a");
         assert_string_equal(loopscene_text(&s), level == D2
                                                     ? "a running n0[0] n1[0]"
                                                     : "a running n0[0]");

@@ -5,7 +5,7 @@
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 1x1:v100@16,1x1:t4@16 --policy easyscale \
-    --set easyscale.interval=1 --set easyscale.restart=0
+    --set easyscale.interval=1 --set easyscale.again=1
 # One epoch: its steps are reported by tens, so that forecasts are what they were.
 small="--threads 6 --epochs 1 --samples 2048 --judge 0"
 
