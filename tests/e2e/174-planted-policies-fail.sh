@@ -30,7 +30,7 @@ export FIRN_DATA
 ${CC:-cc} -std=c17 -O2 -Wall -Wextra -Werror -shared -fPIC -Iinclude \
     -o "$tmp/planted.so" tests/repro/planted.c || fail "planted.c: no compiler"
 
-long=' sjf-bsbf-table3 sjf-bsbf-table4 ymir-fig11 '
+long=' sjf-bsbf-fig6a sjf-bsbf-table4 ymir-fig11 '
 names=
 for file in papers/*.yaml; do
     name=$(basename "$file" .yaml)

@@ -254,7 +254,7 @@ static void names_are_found_with_source_type_or_data_set(void **state)
     assert_string_equal(p->app, "vit");
     assert_null(firn_profiles_find(&all, "cifar11", NULL, &err));
     assert_non_null(strstr(err.text, "nearest: cifar10"));
-    assert_non_null(strstr(err.text, "known: easyscale/bert"));
+    assert_non_null(strstr(err.text, "known: bsbf/bert"));
     assert_null(firn_profiles_find(&all, "pollux/bert", "h100", &err));
     assert_non_null(strstr(err.text, "on h100"));
     firn_profiles_release(&all);
