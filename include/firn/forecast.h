@@ -50,6 +50,10 @@ struct firn_merge {
     double weight;    /* Ymir's TranWt: the run times of both, the shorter one
                        * first, over those when merged; above 1 it pays */
     double epoch_s;   /* of both together, or of b; NaN: not known */
+    double epochs;    /* of two that are being trained together: epochs that
+                       * both have reported since then; else 0 */
+    unsigned stalled; /* bit 0, 1: the metric of a, of b, was not better in any
+                       * of them than before its training */
 };
 
 /* How much of one GPU a job takes up. */

@@ -296,6 +296,10 @@ static const struct flag table[] = {
      "jobs run by), pollux (Pollux's formula fitted to these tables) or data "
      "(data parallelism only) (default: fit)",
      set_forecast, OPTION(forecast)},
+    {"transfer-key", 0, NULL,
+     "forecast merges of fine-tuning jobs by their true epochs instead of an "
+     "estimate from reports: for comparison only",
+     flag_yes, OPTION(transfer_key)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX",
      "let every job run on MIN to MAX GPUs; N alone means 1..N", set_elastic,

@@ -143,7 +143,7 @@ static struct firn_way way_of(int gpus)
 /* What starting a job again costs; its first start is free. */
 static double again_s(const struct merger *m, const struct firn_job *job)
 {
-    if (job->starts == 0)
+    if (job->starts == 0 || !m->rules->charges)
         return 0;
     double cost_s =
         job->spec.restart_s >= 0 ? job->spec.restart_s : m->rules->restart_s;

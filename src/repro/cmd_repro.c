@@ -14,6 +14,7 @@
 #include "repro/repropage.h"
 #include "repro/reproreport.h"
 #include "repro/reproshelf.h"
+#include <firn/policy.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@
 struct repro_args {
     const char *papers, *report, *plant;
     int width, draws;
-    bool is_list, is_quiet, is_json;
+    bool is_list, is_quiet, is_json, is_mute;
 };
 
 static const struct flag table[] = {
@@ -41,6 +42,10 @@ static const struct flag table[] = {
      "test the claims: run POLICY, a wrong one, in place of each policy that a "
      "claim is about; then no claim may hold",
      flag_text, offsetof(struct repro_args, plant)},
+    {"mute", 0, NULL,
+     "test the claims: no noise at any point of a sweep of noise; then no "
+     "claim of such a scenario may hold",
+     flag_yes, offsetof(struct repro_args, is_mute)},
     FORMAT_FLAG(offsetof(struct repro_args, is_json)),
     {"jobs", 'j', "N",
      "simulations to run in parallel (default: number of processors)",
@@ -65,7 +70,8 @@ static const struct flags_page page = {
             "95 % interval of its effect over the draws; docs/results.md has "
             "the rules.\n\n"
             "Exit status: 0 everything was run, whether claims hold or not; 1 "
-            "a run failed, or a claim holds with --plant; 2 usage error; 130 "
+            "a run failed, or a claim holds with --plant or --mute; 2 usage "
+            "error; 130 "
             "interrupted.",
 };
 
@@ -156,7 +162,20 @@ static int failed(const struct firn_error *err)
     return 1;
 }
 
-/* Names the scenarios whose claims hold with a planted policy. */
+/* Sets the name of the policy to plant; loads it if it is a path. */
+static bool find_planted(const char *text, const char **name,
+                         struct firn_error *err)
+{
+    const struct firn_policy_def *def = strchr(text, '/') != NULL
+                                            ? firn_policy_load(text, err)
+                                            : firn_policy_find(text, err);
+    if (def != NULL)
+        *name = def->name;
+    return def != NULL;
+}
+
+/* Names the scenarios whose claims hold although they must not; true if there
+ * is one. */
 static bool say_held(const struct repro_book *book)
 {
     bool is_held = false;
@@ -166,10 +185,11 @@ static bool say_held(const struct repro_book *book)
             continue;
         is_held = true;
         fprintf(stderr,
-                "firn repro: %s: %d of %d claims hold although %s is planted: "
-                "they cannot fail\n",
+                "firn repro: %s: %d of %d claims hold although %s%s: they "
+                "cannot fail\n",
                 book->parts.at[i].scenario->name, tally.held, tally.claims,
-                book->plant);
+                book->plant != NULL ? "the policy is " : "there is no noise",
+                book->plant != NULL ? book->plant : "");
     }
     return is_held;
 }
@@ -177,9 +197,12 @@ static bool say_held(const struct repro_book *book)
 static int run(const struct repro_args *args, struct repro_shelf *shelf,
                const bool *is_chosen, struct firn_buf *out)
 {
-    struct repro_book book = {.plant = args->plant, .draws_max = args->draws};
+    struct repro_book book = {.draws_max = args->draws,
+                              .is_mute = args->is_mute};
     struct firn_error err = {0};
     int rc = 0;
+    if (args->plant != NULL && !find_planted(args->plant, &book.plant, &err))
+        return flags_wrong(&page, "--plant: %s", err.text);
     for (size_t i = 0; i < shelf->n; i++) {
         if (!is_chosen[i])
             continue;
@@ -190,7 +213,8 @@ static int run(const struct repro_args *args, struct repro_shelf *shelf,
         rc = failed(&err);
     else if (!book_run(&book, args->width, args->is_quiet))
         rc = 130;
-    bool is_held = rc == 0 && args->plant != NULL && say_held(&book);
+    bool is_tried = args->plant != NULL || args->is_mute;
+    bool is_held = rc == 0 && is_tried && say_held(&book);
     if (rc != 1)
         (args->is_json ? page_json : page_text)(&book, out);
     if (rc == 0 && args->report != NULL &&

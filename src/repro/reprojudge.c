@@ -199,6 +199,18 @@ static bool is_moved(const struct repro_book *book,
            moved.high <= 1 / (1 + claim->least);
 }
 
+/* Does a claim with `beyond` hold only because the other group suffers more? */
+static bool is_harmful(const struct repro_book *book,
+                       const struct repro_part *part,
+                       const struct repro_claim *claim, enum repro_rules rules,
+                       int point)
+{
+    struct repro_claim alone = *claim;
+    alone.beyond_at = -1;
+    return claim->beyond_at >= 0 &&
+           figure_at(book, part, &alone, rules, point).high < 1;
+}
+
 struct range {
     int from, to;
 };
@@ -255,6 +267,8 @@ static enum word judge_by(const struct repro_book *book,
         enum word word = obstacle(book, claim, &sides, i);
         if (word == YES)
             word = word_for(claim, now, needed(claim));
+        if (word == YES && is_harmful(book, part, claim, rules, i))
+            word = REVERSED;
         bool is_lower = is_limit(claim) ? now.at > ours->at : now.at < ours->at;
         if (is_first || word < worst || (word == worst && is_lower)) {
             worst = word;

@@ -10,7 +10,8 @@
  *     below      a in the scenario's unit; needed: at most the paper's number
  *
  * With `beyond`, a `times` is divided by the `times` of another metric: does
- * the policy help one group of jobs more than another?
+ * the policy help one group of jobs more than another? It must not harm the
+ * first one.
  *
  * Each draw of the workload gives a figure, because both policies run it. The
  * claim is judged by the 95 % interval of their mean (reprostat.h), from `low`

@@ -6,7 +6,7 @@
  * files are not there is skipped; that is not an error. (4) Policies and points
  * that a scenario calls `missing` are not run. (5) A planted policy has none of
  * the settings of the policy that it replaces, only the options of the
- * simulation; in a planted book only cells that a claim compares are run.
+ * simulation; in a planted book only cells that a claim compares are run, once.
  */
 #include "base/buf.h"
 #include "base/str.h"
@@ -108,6 +108,14 @@ static bool has_set(const struct draft *draft)
     return draft->rules == REPRO_HONEST || !varies(draft, "set");
 }
 
+/* The value of the varied option. */
+static const char *use_of(const struct draft *draft)
+{
+    bool is_mute = draft->book->is_mute && varies(draft, "noise");
+    return is_mute ? draft->part->scenario->sweep->points[0].use
+                   : draft->point->use;
+}
+
 static void add_run(const struct draft *draft, const char *trace, int seed,
                     struct repro_cell *cell)
 {
@@ -137,7 +145,7 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
     }
     if (draft->point != NULL && !varies(draft, "trace") &&
         !varies(draft, "cluster") && has_set(draft))
-        add_option(&argv, it->sweep->of, draft->point->use);
+        add_option(&argv, it->sweep->of, use_of(draft));
     vec_add(cell, run_of(draft->book, &argv, draft->repeat, it->name));
 }
 
@@ -387,7 +395,11 @@ enum firn_status book_plan(struct repro_book *book, struct firn_error *err)
     for (size_t i = 0; i < book->parts.n; i++) {
         struct repro_part *part = &book->parts.at[i];
         check_data(part);
-        for (int k = 0; k < part->scenario->nrepeats; k++)
+        const struct repro_sweep *sweep = part->scenario->sweep;
+        if (book->is_mute && (!sweep || strcmp(sweep->of, "noise") != 0))
+            str_copy(part->skip, sizeof part->skip, "it varies no noise");
+        int nrepeats = book->plant != NULL ? 1 : part->scenario->nrepeats;
+        for (int k = 0; k < nrepeats; k++)
             FIRN_TRY(plan_repeat(book, part, k, err));
     }
     return FIRN_OK;

@@ -69,6 +69,7 @@ struct repro_part {
 struct repro_book {
     const char *plant; /* policy planted in place of those of claims; or NULL */
     int draws_max;     /* draws used of each workload; 0: all */
+    bool is_mute;      /* all points of a sweep of noise have the first's */
     struct {
         struct repro_part *at;
         size_t n, cap;

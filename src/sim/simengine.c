@@ -21,10 +21,17 @@
 #include "core/accept.h"
 #include "sim/sharers.h"
 #include "sim/simforecast.h"
+#include "sim/taskfeed.h"
 #include "sim/transfers.h"
 #include "sim/truth_table.h"
 #include <math.h>
 #include <string.h>
+
+/* What can be prepared of a start while other jobs still use the GPUs: data
+ * loaders, for which Ymir's scheduler gives its signal 30 s before a round. The
+ * rest, loading weights, needs the GPUs. A policy that asks for more gets no
+ * more. */
+#define AHEAD_MAX_S 30.0
 
 /* As fmin and fmax, which are calls into libm; no argument is NaN. */
 static double earlier(double a, double b)
@@ -89,13 +96,26 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
     engine->world.spent.lost += sj->gpus * lost_s;
 }
 
+/* What core believes of a job is not the truth. */
+static bool is_off(const struct simengine *engine, const struct firn_job *job)
+{
+    if (noise_is_on(&engine->world.options->noise))
+        return true;
+    const struct simjob *sj = (size_t)job->slot < engine->jobs.cap
+                                  ? &engine->jobs.at[job->slot]
+                                  : NULL;
+    return sj != NULL && sj->job == job && sj->with > 0;
+}
+
 /* Reports to core, with noise on the rate. */
 static void report_to_core(struct simengine *engine, struct simjob *sj,
                            struct firn_report report)
 {
     const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
-        report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
+        report.rate *= noise_next(&sj->noise, size);
+    if (engine->tasks_told != NULL)
+        report.rate *= taskfeed_belief(engine->tasks_told, sj);
     struct simreport out = {.event = {.kind = FIRN_EVENT_REPORT,
                                       .at_s = engine->world.now_s,
                                       .job = sj->job->id,
@@ -114,6 +134,10 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     sharers_near(engine, sj, &near);
     near.after = sj->after;
     sj->sharers = near.sharers;
+    if (engine->tasks_told != NULL) {
+        taskfeed_tell(engine->tasks_told, sj, sj->done_s);
+        taskfeed_turn(engine->tasks_told, sj, &near);
+    }
     if (truth->pace != NULL)
         pace = truth->pace(truth, sj->job, alloc, &near, sj->done_s);
     else
@@ -178,6 +202,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
     if (job->starts == 0) {
         *sj = (struct simjob){
             .alloc = {.parts = sj->alloc.parts, .how = FIRN_HOW_AS_SUBMITTED}};
+        sj->task = engine->table ? transfers_task(job->spec.app) : 0;
+        sj->least = INFINITY;
         if (noise_is_on(&engine->world.options->noise))
             sj->noise = noise_of_job(&engine->world.options->noise,
                                      engine->world.options->seed, job->id);
@@ -187,7 +213,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->after = task_of(engine, step->to->how.after);
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
-    double cost_s = restart_cost_s(engine, job) - step->to->how.ahead_s;
+    double cost_s = restart_cost_s(engine, job) -
+                    earlier(step->to->how.ahead_s, AHEAD_MAX_S);
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);
     sj->waited_s += ready_s - engine->world.now_s;
@@ -224,6 +251,8 @@ static void stop(struct simengine *engine, const struct firn_step *step)
 {
     struct simjob *sj = &engine->jobs.at[step->job->slot];
     account(engine, sj);
+    if (engine->tasks_told != NULL)
+        taskfeed_tell(engine->tasks_told, sj, sj->done_s);
     if (engine->handover.free_s != NULL && !step->is_loss)
         handover_leave(&engine->handover, &step->job->held, step->to,
                        lets_go_s(engine, sj));
@@ -243,7 +272,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (step->kind != FIRN_STEP_START)
         stop(engine, step);
     if (step->kind == FIRN_STEP_STOP &&
-        (step->is_loss || noise_is_on(&engine->world.options->noise))) {
+        (step->is_loss || is_off(engine, step->job))) {
         /* Core believes the last report; tell it what is left. */
         struct simjob *sj = &engine->jobs.at[step->job->slot];
         report_to_core(
@@ -368,6 +397,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
     engine->forecast = simforecast_new(&base, engine->table);
+    if (engine->table != NULL)
+        engine->tasks_told = taskfeed_new(options->seed, options->transfer_key);
     if (options->handover_s > 0)
         handover_open(&engine->handover, options->cluster);
     fetch(engine, &failed);
@@ -389,6 +420,7 @@ static void close_engine(void *state)
     struct simengine *engine = state;
     firn_trace_close(engine->world.trace);
     forecaster_free(engine->forecast);
+    taskfeed_free(engine->tasks_told);
     truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
@@ -416,6 +448,8 @@ static void learn(struct simengine *engine, const struct simreport *report)
     struct truth_near near;
     if (engine->table == NULL && !noise_is_on(&engine->world.options->noise))
         return;
+    if (sj->with > 0)
+        return; /* not as it would go alone */
     sharers_near(engine, sj, &near);
     simforecast_learn(engine->forecast, sj->job, &report->event.report, &near);
 }
@@ -457,6 +491,8 @@ static void take_finish(struct simengine *engine, struct firn_event *out)
     heap_remove(&engine->finishes, slot);
     sharers_leave(engine, sj);
     leave_weights(engine, sj->job);
+    if (engine->tasks_told != NULL)
+        taskfeed_end(engine->tasks_told, sj);
     *out = (struct firn_event){.kind = FIRN_EVENT_DONE,
                                .at_s = engine->world.now_s,
                                .job = sj->job->id};
@@ -557,7 +593,7 @@ static const struct firn_report *truth_of(const void *state,
                                           const struct firn_job *job)
 {
     const struct simengine *engine = state;
-    if (!noise_is_on(&engine->world.options->noise))
+    if (!is_off(engine, job))
         return NULL;
     return &engine->jobs.at[job->slot].reported;
 }

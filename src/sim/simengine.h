@@ -14,6 +14,7 @@
 #include "sim/noise.h"
 #include "sim/truth.h"
 #include "sim/world.h"
+#include <firn/forecast.h>
 
 /* The truth about one job, by slot. */
 struct simjob {
@@ -30,6 +31,13 @@ struct simjob {
     struct firn_report reported; /* without noise: the last report */
     struct noise noise;          /* on what it reports */
     int after; /* task whose weights it began with (transfers.h); 0: none */
+    /* Fine-tuning (sim/taskfeed.h): its task, 0: none; the task that it is
+     * merged with, 0: none, and how; the share of its work that was done when
+     * that began; epochs reported since, and the least loss of them. */
+    int task, with;
+    enum firn_merge_kind kind;
+    double from, least;
+    int told;
     int gpus;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* the jobs it shares with have changed */
@@ -47,6 +55,7 @@ struct simengine {
     struct truth truth;
     struct truth_table *table;          /* behind the truth; NULL for none */
     struct forecaster *forecast;        /* behind firn/forecast.h */
+    struct taskfeed *tasks_told;        /* for merges; NULL without a table */
     struct firn_job_spec spec;          /* the next arrival */
     char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
     bool has_spec, is_over; /* there is one; there will be no more */

@@ -211,8 +211,9 @@ static double merged_rate(const struct going *g, const struct firn_job *job,
                       (double)job->spec.batch + with->spec.batch);
     struct running joint = run(g->t, &g->app, &g->here, &both);
     double epochs = transfers_together(task, other);
-    return transfers_rate(task, other, epochs > 0 ? epochs : TRANSFERS_NEVER,
-                          &joint, &g->ref);
+    double ratio =
+        (epochs > 0 ? epochs : TRANSFERS_NEVER) / transfers_epochs(task);
+    return transfers_rate(task, other, ratio, &joint, &g->ref);
 }
 
 /* False when no profile says how it goes. */

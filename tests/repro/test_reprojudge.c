@@ -364,6 +364,9 @@ static void a_second_metric_divides_the_first(void **state)
     assert_string_equal(judge(&book, &part, &claim).word, "yes");
     values[REPRO_HONEST][OTHER][0][1] = 2.5;
     assert_string_equal(judge(&book, &part, &claim).word, "short");
+    values[REPRO_HONEST][OTHER][0][0] = 0.9; /* both groups suffer */
+    values[REPRO_HONEST][OTHER][0][1] = 0.3;
+    assert_string_equal(judge(&book, &part, &claim).word, "reversed");
 }
 
 static void a_policy_of_the_artifact_alone_is_judged_there(void **state)
