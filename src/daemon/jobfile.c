@@ -440,9 +440,13 @@ enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
 
 /* --- what core schedules by ----------------------------------------------- */
 
-/* Its results are the same bits on one type of GPU only. */
+/* Its results are the same bits on one type of GPU only, or may be: D2 counts
+ * if the scan of its model says so, or its user insists (EasyScale, 3.3). */
 static bool is_of_one_type(const struct live_ask *ask)
 {
+    if (strcmp(ask->consistency, "D2") == 0)
+        return strcmp(ask->scan, "passed") != 0 &&
+               strcmp(ask->scan, "insist") != 0;
     return strcmp(ask->consistency, "D0") == 0 ||
            strcmp(ask->consistency, "D1") == 0;
 }
@@ -481,27 +485,28 @@ static struct firn_training training_of(const struct live_ask *ask)
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out)
 {
-    *out = (struct firn_job_spec){.name = ask->name,
-                                  .app = ask->app,
-                                  .group = ask->queue,
-                                  .submit_s = submit_s,
-                                  .gpus = ask->gpus_max,
-                                  .gpus_min = ask->gpus_min,
-                                  .gpus_max = ask->gpus_max,
-                                  .duration_s = ask->duration_s > 0
-                                                    ? ask->duration_s
-                                                    : nominal_duration_s,
-                                  .is_nominal = !(ask->duration_s > 0),
-                                  .restart_s = -1,
-                                  .mem_gib = ask->mem_gib,
-                                  .batch = ask->batch,
-                                  .priority = ask->priority,
-                                  .types = ask->types,
-                                  .threads = ask->threads,
-                                  .seq = ask->seq,
-                                  .frozen_max = ask->freeze_max,
-                                  .may_share = may_share(ask),
-                                  .may_merge = may_merge(ask),
-                                  .one_type = is_of_one_type(ask),
-                                  .training = training_of(ask)};
+    *out = (struct firn_job_spec){
+        .name = ask->name,
+        .app = ask->app,
+        .group = ask->queue,
+        .submit_s = submit_s,
+        .gpus = ask->gpus_max,
+        .gpus_min = ask->gpus_min,
+        .gpus_max = ask->gpus_max,
+        .duration_s =
+            ask->duration_s > 0 ? ask->duration_s : nominal_duration_s,
+        .is_nominal = !(ask->duration_s > 0),
+        .restart_s = -1,
+        .mem_gib = ask->mem_gib,
+        .batch = ask->batch,
+        .priority = ask->priority,
+        .types = ask->types,
+        .threads = ask->threads,
+        .seq = ask->seq,
+        .frozen_max = ask->freeze_max,
+        .may_share = may_share(ask),
+        .may_merge = may_merge(ask),
+        .one_type = is_of_one_type(ask),
+        .best_effort = strcmp(ask->guarantee, "none") == 0,
+        .training = training_of(ask)};
 }

@@ -62,6 +62,8 @@ static const char *const own_steps[] = {
     "ALTER TABLE events ADD COLUMN caller TEXT NOT NULL DEFAULT '';",
     /* 6: how a language model trains */
     "",
+    /* 7: scan and guarantee of elastic jobs */
+    "",
 };
 
 static const char *sql_type(const struct job_field *field)

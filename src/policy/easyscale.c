@@ -36,6 +36,10 @@
  * A job that says itself that it keeps to one type (spec.one_type) is D1 under
  * `mixed` as well: once it has GPUs its type_mask is their type.
  *
+ * Left out: several executors on one GPU (MC_i = m C_i I_i). The artifact's
+ * table has them for one model on one GPU type, worth 0.98 to 1.06 times one
+ * executor (docs/models/waste.md); firn's trainers run one.
+ *
  * firn's own options, all off by default, because the paper has none of them:
  *
  *   several     a proposal may be of several GPUs, up to twice as many as

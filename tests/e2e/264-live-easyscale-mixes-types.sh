@@ -21,7 +21,7 @@ END
 chmod +x "$tmp/layout"
 
 # shellcheck disable=SC2086 # words
-submit job 1..2 "elastic: {threads: 6, consistency: D2}
+submit job 1..2 "elastic: {threads: 6, consistency: D2, scan: insist}
 checkpoint: {grace: 10}
 duration: 60" "$tmp/layout" $small
 await "it takes no step" saved 1
