@@ -47,11 +47,12 @@ enum firn_status measured_law(struct firn_itertime *out,
                               enum firn_itertime_form form,
                               struct firn_error *err);
 
-/* Fills a profile of source bsbf: step times of Sia's profile of the same
- * application on a 2080 Ti, with memory and with slowdowns of pairs. */
+/* `h200` is the folder of the H200 tables. Fills a profile of source bsbf: step
+ * times of Sia's profile of the same application on a 2080 Ti, with memory and
+ * with slowdowns of pairs. */
 enum firn_status measured_six(struct firn_profile *profile,
                               const struct firn_profile *sia, const char *dir,
-                              struct firn_error *err);
+                              const char *h200, struct firn_error *err);
 
 void measured_stats_release(struct firn_profile_stats *stats);
 

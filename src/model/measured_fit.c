@@ -752,15 +752,16 @@ static enum firn_status make_bsbf(struct maker *m)
             continue;
         str_copy(app, sizeof app, m->out.at[k].app);
         struct firn_profile *p = add_profile(m, "bsbf", app);
-        set_origin(p,
-                   SIA "; memory: S-Lab-System-Group/Lucid; pairs: "
-                       "stanford-futuredata/gavel",
-                   "2080 Ti, 8 a node (step times); RTX 3090 (memory); P100 "
-                   "(pairs)",
-                   "step times: as profiles/sia; memory and pairs: see "
-                   "profiles/bsbf/README.md for what is measured and what is "
-                   "modelled");
-        FIRN_TRY(measured_six(p, &m->out.at[k], m->dir, m->err));
+        set_origin(
+            p,
+            SIA "; memory: S-Lab-System-Group/Lucid; pairs: "
+                "stanford-futuredata/gavel",
+            "2080 Ti, 8 a node (step times); RTX 3090 and H200 (memory); "
+            "P100 and H200 (pairs)",
+            "step times: as profiles/sia; memory and pairs: see "
+            "profiles/bsbf/README.md for what is measured and what is "
+            "modelled");
+        FIRN_TRY(measured_six(p, &m->out.at[k], m->dir, m->h200, m->err));
     }
     return FIRN_OK;
 }
