@@ -134,6 +134,8 @@ static void each_fault_is_named_with_its_line(void **state)
         {HEAD "frozen 0 1 1\nfrozen 2 0.5 0.5\nlayer_count 2\n",
          "needs a 'layer_count'"},
         {HEAD "stats_of a/b\nstats_of a/c\n", "once"},
+        {HEAD "layers_of a/b\nlayers_of a/c\n", "'layers_of' takes"},
+        {HEAD "layers_of a/b c\n", "'layers_of' takes"},
         {HEAD "batch_initial 1\nbatches 1\nstage 5 1 1\nstats_of a/b\n",
          "of its own"},
         {HEAD "app again\n", "'app' is given twice"},
