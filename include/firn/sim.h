@@ -129,6 +129,9 @@ struct firn_sim_options {
                      * the fewest that hold it on the fastest type that can */
     bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
                         * epochs (the answer key), not estimates from reports */
+    double handover_s; /* what a running job takes to let GPUs go, after the end
+                        * of its mini-batch (of a job with a profile): the next
+                        * job on them waits. 0: GPUs are free at once */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -10,18 +10,14 @@
  *              32, 64 and 128 on an RTX 3090
  *   imagenet   measured: the same of ResNet-50 (ImageNet, mixed precision: in
  *              fp32 the 200 samples that Sia ran would not fit 11 GB)
- *   ncf        measured: 2050 at 64 and 128 (Lucid's NeuMF); the slope is a
- *              model: 1080 numbers of activations a sample, and as many of
- *              their gradients, 4 bytes each
+ *   ncf        measured: 2050 at 64 and 128 (Lucid's NeuMF), with the slope of
+ *              a line through 2048 to 32768 samples on an H200
  *   bert       one row measured: 20162 at 32 (Lucid's BERT, SQuAD, fp32). The
  *              intercept is a model: 2050 of a process that holds next to
  *              nothing (NeuMF's), and 16 bytes for each of 108.9 million
  *              parameters (weights, gradients, Adam's two moments)
- *   yolov3     a model: the intercept by 12 bytes for each of 61.9 million
- *              parameters (momentum); the slope is between 751 and 772, as Sia
- *              and Pollux ran 8 samples but not 11 in 11 GB, and 16 in 16 GB
- *   deepspeech2 a model: 42 million parameters in the same way; the slope is
- *              at most 106, as 80 samples ran in 11 GB; 100 is taken
+ *   yolov3, deepspeech2  measured: a line through 1 to 8 and 2 to 40 samples on
+ *              an H200 (fp32, the memory of the process; profiles/h200)
  *
  * Slowdowns, measured by Gavel on a P100, whose speed is nearest to that of the
  * 2080 Ti of those that Gavel has (0.68 and 0.64 of a V100): by pair, and by
@@ -46,10 +42,8 @@ static const struct {
     const char *app;
     double mib, sample_mib;
 } modelled[] = {
-    {"ncf", 2050, 1080 * 2 * 4 / 1048576.0},
+    {"ncf", 2050, 0}, /* the slope is fitted below */
     {"bert", 2050 + 108.9e6 * 16 / 1048576, (20162 - 3711.7) / 32},
-    {"yolov3", 2050 + 61.9e6 * 12 / 1048576, 760},
-    {"deepspeech2", 2050 + 42e6 * 12 / 1048576, 100},
 };
 
 /* Rows of Lucid that are. */
@@ -100,50 +94,91 @@ static enum firn_status read_table(struct sheet *out, const char *dir,
     return status;
 }
 
-/* The least-squares line through Lucid's rows of the application. */
-static enum firn_status fit_memory(struct firn_profile_gpu *gpu, size_t which,
+/* A least-squares line. */
+struct line {
+    double n, x, y, xx, xy;
+};
+
+static void line_add(struct line *line, double x, double y)
+{
+    line->n++;
+    line->x += x;
+    line->y += y;
+    line->xx += x * x;
+    line->xy += x * y;
+}
+
+static double line_slope(const struct line *line)
+{
+    return (line->n * line->xy - line->x * line->y) /
+           (line->n * line->xx - line->x * line->x);
+}
+
+static double line_at_0(const struct line *line)
+{
+    return (line->y - line_slope(line) * line->x) / line->n;
+}
+
+static bool is_cell(const struct sheet *in, size_t row, const char *column,
+                    const char *text)
+{
+    return strcmp(sheet_text(in, row, sheet_column(in, column)), text) == 0;
+}
+
+/* Memory by samples of Lucid's rows `which`. */
+static enum firn_status lucid_line(struct line *line, size_t which,
                                    const char *dir, struct firn_error *err)
 {
     struct sheet in = {0};
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
     FIRN_TRY(read_table(&in, dir, "lucid/single_job_profile.csv", err));
-    for (size_t i = 0; i < in.nrows; i++) {
-        if (strcmp(sheet_text(&in, i, sheet_column(&in, "model")),
-                   measured[which].model) != 0 ||
-            strcmp(sheet_text(&in, i, sheet_column(&in, "dataset")),
-                   measured[which].data) != 0 ||
-            strcmp(sheet_text(&in, i, sheet_column(&in, "amp")),
-                   measured[which].amp) != 0)
-            continue;
-        double batch = sheet_number(&in, i, sheet_column(&in, "batchsize"));
-        double mib = sheet_number(&in, i, sheet_column(&in, "gmem"));
-        n++;
-        x += batch;
-        y += mib;
-        xx += batch * batch;
-        xy += batch * mib;
-    }
+    for (size_t i = 0; i < in.nrows; i++)
+        if (is_cell(&in, i, "model", measured[which].model) &&
+            is_cell(&in, i, "dataset", measured[which].data) &&
+            is_cell(&in, i, "amp", measured[which].amp))
+            line_add(line, sheet_number(&in, i, sheet_column(&in, "batchsize")),
+                     sheet_number(&in, i, sheet_column(&in, "gmem")));
     sheet_release(&in);
-    if (n < 2)
-        return firn_fail(err, FIRN_EDATA, "lucid has %g rows of %s", n,
-                         measured[which].model);
-    gpu->mem_sample_mib = (n * xy - x * y) / (n * xx - x * x);
-    gpu->mem_mib = (y - gpu->mem_sample_mib * x) / n;
+    return FIRN_OK;
+}
+
+/* Of the application's process on the H200. */
+static enum firn_status h200_line(struct line *line, const char *app,
+                                  const char *h200, struct firn_error *err)
+{
+    struct sheet in = {0};
+    FIRN_TRY(read_table(&in, h200, "six_alone.csv", err));
+    for (size_t i = 0; i < in.nrows; i++)
+        if (is_cell(&in, i, "app", app))
+            line_add(line, sheet_number(&in, i, sheet_column(&in, "sub_batch")),
+                     sheet_number(&in, i, sheet_column(&in, "gpu_used_mib")));
+    sheet_release(&in);
     return FIRN_OK;
 }
 
 static enum firn_status set_memory(struct firn_profile *p, const char *dir,
-                                   struct firn_error *err)
+                                   const char *h200, struct firn_error *err)
 {
     struct firn_profile_gpu *gpu = &p->gpus[0];
+    struct line line = {0};
+    bool is_lucids = false;
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+        if (strcmp(measured[i].app, p->app) == 0) {
+            FIRN_TRY(lucid_line(&line, i, dir, err));
+            is_lucids = true;
+        }
+    if (!is_lucids)
+        FIRN_TRY(h200_line(&line, p->app, h200, err));
+    if (line.n < 2)
+        return firn_fail(err, FIRN_EDATA, "%s has %g rows of memory", p->app,
+                         line.n);
+    gpu->mem_mib = line_at_0(&line);
+    gpu->mem_sample_mib = line_slope(&line);
     for (size_t i = 0; i < sizeof modelled / sizeof *modelled; i++)
         if (strcmp(modelled[i].app, p->app) == 0) {
             gpu->mem_mib = modelled[i].mib;
-            gpu->mem_sample_mib = modelled[i].sample_mib;
+            if (modelled[i].sample_mib > 0)
+                gpu->mem_sample_mib = modelled[i].sample_mib;
         }
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
-        if (strcmp(measured[i].app, p->app) == 0)
-            return fit_memory(gpu, i, dir, err);
     return FIRN_OK;
 }
 
@@ -179,7 +214,7 @@ static double slowdown(const struct sheet *in, const struct level *a,
  * for schedulers that do not know the passes. */
 static void set_pairs(struct firn_profile *p, const struct sheet *in)
 {
-    p->sharing = mem_new((size_t)NLEVELS * NLEVELS, sizeof *p->sharing);
+    p->sharing = mem_new((size_t)NLEVELS * (NLEVELS + 2), sizeof *p->sharing);
     p->pairs = mem_new(NLEVELS, sizeof *p->pairs);
     for (int b = 0; b < NLEVELS; b++) {
         struct firn_profile_pair *pair = NULL;
@@ -207,9 +242,30 @@ static void set_pairs(struct firn_profile *p, const struct sheet *in)
     }
 }
 
+/* Row i of six_pairs.csv, if the application is one of the two. */
+static void add_h200(struct firn_profile *p, const struct sheet *in, size_t i,
+                     bool is_host)
+{
+    const char *me = is_host ? "host" : "guest";
+    const char *they = is_host ? "guest" : "host";
+    int mine = sheet_column(in, is_host ? "host_batch" : "guest_batch");
+    int theirs = sheet_column(in, is_host ? "guest_batch" : "host_batch");
+    double xi =
+        sheet_number(in, i, sheet_column(in, is_host ? "xi_host" : "xi_guest"));
+    if (!is_cell(in, i, me, p->app) || !is_cell(in, i, "guest_passes", "1"))
+        return;
+    struct firn_profile_sharing *row = &p->sharing[p->nsharing++];
+    str_copy(row->type, sizeof row->type, "h200");
+    str_copy(row->other, sizeof row->other,
+             sheet_text(in, i, sheet_column(in, they)));
+    row->samples = sheet_number(in, i, mine);
+    row->other_samples = sheet_number(in, i, theirs);
+    row->xi = xi > 1 ? xi : 1;
+}
+
 enum firn_status measured_six(struct firn_profile *profile,
                               const struct firn_profile *sia, const char *dir,
-                              struct firn_error *err)
+                              const char *h200, struct firn_error *err)
 {
     struct sheet in = {0};
     const struct firn_profile_gpu *gpu = firn_profile_gpu(sia, type);
@@ -223,9 +279,17 @@ enum firn_status measured_six(struct firn_profile *profile,
     profile->restart_s = sia->restart_s;
     str_copy(profile->stats_of, sizeof profile->stats_of, "sia/");
     str_copy(profile->stats_of + 4, sizeof profile->stats_of - 4, sia->app);
-    FIRN_TRY(set_memory(profile, dir, err));
+    FIRN_TRY(set_memory(profile, dir, h200, err));
     FIRN_TRY(read_table(&in, dir, "derived/gpu_sharing_slowdown.csv", err));
     set_pairs(profile, &in);
+    sheet_release(&in);
+    FIRN_TRY(read_table(&in, h200, "six_pairs.csv", err));
+    for (size_t i = 0; i < in.nrows; i++) {
+        add_h200(profile, &in, i, true);
+        if (!is_cell(&in, i, "guest",
+                     sheet_text(&in, i, sheet_column(&in, "host"))))
+            add_h200(profile, &in, i, false);
+    }
     sheet_release(&in);
     return FIRN_OK;
 }

@@ -29,6 +29,7 @@ static const cyaml_schema_value_t word = {
 static const cyaml_schema_field_t option_fields[] = {
     TEXT("profiles", MAY, repro_options, profiles),
     TEXT("restart-cost", MAY, repro_options, restart_cost),
+    TEXT("handover", MAY, repro_options, handover),
     TEXT("interval", MAY, repro_options, interval),
     TEXT("quantum", MAY, repro_options, quantum),
     TEXT("share", MAY, repro_options, share),
@@ -40,6 +41,7 @@ static const cyaml_schema_field_t option_fields[] = {
     TEXT("share-slowdown", MAY, repro_options, share_slowdown),
     TEXT("charge-first-start", MAY, repro_options, charge_first_start),
     TEXT("forecast", MAY, repro_options, forecast),
+    TEXT("transfer-key", MAY, repro_options, transfer_key),
     CYAML_FIELD_END,
 };
 
@@ -171,6 +173,7 @@ static const struct {
 } options[] = {
     OPTION("profiles", profiles, false),
     OPTION("restart-cost", restart_cost, false),
+    OPTION("handover", handover, false),
     OPTION("interval", interval, false),
     OPTION("quantum", quantum, false),
     OPTION("share", share, true),
@@ -182,6 +185,7 @@ static const struct {
     OPTION("share-slowdown", share_slowdown, false),
     OPTION("charge-first-start", charge_first_start, true),
     OPTION("forecast", forecast, false),
+    OPTION("transfer-key", transfer_key, true),
 };
 
 enum { NOPTIONS = sizeof options / sizeof *options };

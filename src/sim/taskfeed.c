@@ -348,12 +348,11 @@ double taskfeed_belief(struct taskfeed *feed, const struct simjob *sj)
     return epochs > 0 ? true_epochs(sj) / epochs : 1;
 }
 
-bool taskfeed_state(struct taskfeed *feed, struct simjob *sj, double done_s,
-                    struct taskfeed_state *out)
+bool taskfeed_state(struct taskfeed *feed, const struct simjob *sj,
+                    double done_s, struct taskfeed_state *out)
 {
     if (sj->task == 0 || sj->with == 0 || feed->has_key)
         return false;
-    taskfeed_tell(feed, sj, done_s);
     double epochs = expected_epochs(feed, sj);
     if (!(epochs > 0))
         return false;

@@ -43,7 +43,7 @@ struct taskfeed_state {
     int epochs;
     bool is_stalled;
 };
-bool taskfeed_state(struct taskfeed *feed, struct simjob *sj, double done_s,
-                    struct taskfeed_state *out);
+bool taskfeed_state(struct taskfeed *feed, const struct simjob *sj,
+                    double done_s, struct taskfeed_state *out);
 
 #endif

@@ -135,6 +135,20 @@ static double done_s(const struct simjob *sj, double now_s)
     return fmin(sj->done_s + more_s, sj->job->spec.duration_s);
 }
 
+/* All running jobs report the epochs that they have finished by now, once: so
+ * that all questions of a decision are answered from the same reports. */
+static void hear(struct simengine *engine, double now_s)
+{
+    if (engine->tasks_told == NULL || engine->heard_s == now_s)
+        return;
+    engine->heard_s = now_s;
+    for (size_t i = 0; i < engine->jobs.cap; i++) {
+        struct simjob *sj = &engine->jobs.at[i];
+        if (sj->job != NULL && heap_has(&engine->finishes, (int)i))
+            taskfeed_tell(engine->tasks_told, sj, done_s(sj, now_s));
+    }
+}
+
 /* True: it is merged, and this is known of it. */
 static bool state_of(struct simengine *engine, const struct firn_job *job,
                      double now_s, struct taskfeed_state *out)
@@ -150,6 +164,7 @@ double transfers_left_s(struct simengine *engine, const struct firn_job *job,
     struct taskfeed_state state;
     struct simjob *sj = simjob_of(engine, job);
     double ratio, left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    hear(engine, now_s);
     if (state_of(engine, job, now_s, &state))
         left_s = state.left * job->spec.duration_s;
     if (sj != NULL && sj->with > 0 && sj->kind == FIRN_MERGE_AFTER &&

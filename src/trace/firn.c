@@ -4,8 +4,7 @@
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
  *     [,seq][,may_merge][,frozen_max][,threads][,one_type]
- *     [,best_effort]
- *     [,precision][,optimizer][,attention][,checkpointing]
+ *     [,best_effort][,precision][,optimizer][,attention][,checkpointing]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may be

@@ -126,8 +126,8 @@ static int join(const char *cluster, const char *host, int host_batch,
 
 /* A 2080 Ti has 11264 MiB, of which 11264 / 1.1 = 10240 may be planned. On one
  * GPU a batch beyond the initial one is run in two passes (Pollux's rule), so
- * ncf needs 2050 + 0.00824 x 16384 = 2185. bert needs 3712 + 514 b: 9881 with
- * all 12 samples, which do not fit beside it, and 6796 with 6, which do: 8981.
+ * ncf needs 2050 + 0.00415 x 16384 = 2118. bert needs 3712 + 514 b: 9881 with
+ * all 12 samples, which do not fit beside it, and 6796 with 6, which do: 8914.
  * Beside cifar10 with 256 samples in a pass (2154 + 7.277 x 256 = 4017) the 6
  * do not fit (10813) and the 4 of four passes do (5768, in all 9785). With 100
  * GiB all fit, and the slowdown alone decides: Gavel's Transformer is slowed
