@@ -28,7 +28,7 @@ struct icefrog_pair {
 struct icefrog {
     /* options */
     double interval_s, restart_s, lambda, evict, weight, efficiency, behind;
-    bool sharing, packs_unknown, charges, gathers;
+    bool sharing, packs_unknown, charges, gathers, between;
     int idle, objective, group;
 
     bool batch; /* trainers tune their batch too; set by init */

@@ -249,7 +249,7 @@ static void every_waiting_job_has_a_note(void **unused)
     scene_submit(scene, "Z wants 1 for 10");
     scene_decide(scene, 100);
     assert_string_equal(scene_job(scene, "Z")->note,
-                        "all 1 GPUs are held; divided anew in 200 s");
+                        "1 of 1 GPUs are held; divided anew in 200 s");
     scene_free(scene);
     buf_release(&text);
 }
@@ -286,6 +286,20 @@ static void new_jobs_start_on_free_gpus_at_once(void **unused)
     scene_submit(scene, "B wants 1 from 1 to 4 for 60");
     scene_decide(scene, 10);
     assert_string_equal(scene_steps(scene), "START B n0[2-3]");
+    scene_free(scene);
+}
+
+/* The round at 0 had no job for n0[2-3]: B waits beside them until 300. */
+static void by_the_paper_new_jobs_wait_for_the_next_round(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 2 for 100; "
+                                     "B wants 1 for 60 at 10",
+                                     "icefrog.between=no");
+    assert_string_equal(scene_play(scene, 1000), "0: START A n0[0-1]\n"
+                                                 "100: DONE A\n"
+                                                 "300: START B n0[0]\n"
+                                                 "360: DONE B\n");
     scene_free(scene);
 }
 
@@ -519,6 +533,7 @@ int main(void)
         cmocka_unit_test(every_waiting_job_has_a_note),
         cmocka_unit_test(between_rounds_nothing_that_runs_is_touched),
         cmocka_unit_test(new_jobs_start_on_free_gpus_at_once),
+        cmocka_unit_test(by_the_paper_new_jobs_wait_for_the_next_round),
         cmocka_unit_test(scattered_jobs_are_brought_together_if_that_pays),
         cmocka_unit_test(urgent_jobs_count_more),
         cmocka_unit_test(jobs_share_rather_than_wait),
