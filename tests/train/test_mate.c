@@ -114,8 +114,13 @@ static void train(struct task tasks[2], struct firn_pair *pair,
             raise(SIGKILL);
         step(&tasks[which]);
         if (which == 0 && run->finish_at > 0 &&
-            firn_train_step(tasks[0].train) == run->finish_at)
-            firn_train_finish(tasks[0].train);
+            firn_train_step(tasks[0].train) == run->finish_at) {
+            if (getenv("FIRN_TARGET_METRIC") != NULL) {
+                firn_train_metric(tasks[0].train, 0.95);
+                firn_train_metric(tasks[1].train, 0.95); /* no target of its */
+            } else
+                firn_train_finish(tasks[0].train);
+        }
         if (firn_pair_runs(pair, 1 - which))
             memcpy(tasks[1 - which].weight, tasks[which].weight,
                    COMMON * sizeof(float));
@@ -364,6 +369,14 @@ static void one_that_met_its_target_is_done_and_the_other_goes_on(void **state)
     assert_int_equal(firn_ckpt_step(b), 6 * STEPS);
     firn_ckpt_close(a);
     firn_ckpt_close(b);
+}
+
+/* As if the trainer had said so itself, at the same step. */
+static void a_metric_that_meets_the_target_ends_the_task(void **state)
+{
+    setenv("FIRN_TARGET_METRIC", "0.9", 1);
+    one_that_met_its_target_is_done_and_the_other_goes_on(state);
+    unsetenv("FIRN_TARGET_METRIC");
 }
 
 static void the_environment_names_the_mate(void **state)
