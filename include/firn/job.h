@@ -9,6 +9,7 @@
 #ifndef FIRN_JOB_H
 #define FIRN_JOB_H
 #include <firn/alloc.h>
+#include <firn/memory.h>
 #include <firn/status.h>
 #include <stdint.h>
 
@@ -45,7 +46,8 @@ struct firn_job_spec {
                         * not recorded in the trace */
     bool best_effort;  /* no GPU is guaranteed to it (EasyScale's minP = 0): it
                         * has at least gpus_min GPUs, or none for a while */
-    long line;         /* where in the trace; 0 for none */
+    struct firn_training training; /* of a language model */
+    long line;                     /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {

@@ -2,8 +2,8 @@
  *
  * The simulator runs jobs by their spec alone. An engine with real processes
  * asks its host (the daemon) for the rest: command, environment, folders. Each
- * attempt to run a job has a number, one above all earlier ones of the job. The
- * host writes it to disk before it gives it out; a process of an older attempt
+ * attempt to run a job has a number, one above all earlier ones of the job. It
+ * is on the host's disk before a process gets it; a process of an older attempt
  * cannot start any more, and its reports are ignored.
  */
 #ifndef FIRN_LAUNCH_H
@@ -69,9 +69,15 @@ struct firn_engine_host {
     const char *mark;
     /* False: no such job any more. */
     bool (*launch)(void *arg, firn_job_id job, struct firn_launch *out);
-    /* The number of the next attempt, on disk when this returns. */
+    /* The number of the next attempt. No process may get it before `keep` has
+     * returned FIRN_OK. */
     enum firn_status (*next_attempt)(void *arg, firn_job_id job,
                                      int64_t *attempt, struct firn_error *err);
+    /* All numbers given out so far are on disk when this returns FIRN_OK: one
+     * commit for all jobs that start together. Otherwise those given out since
+     * the last call are void, and the host has ended their attempts. NULL: a
+     * number is on disk when `next_attempt` returns. */
+    enum firn_status (*keep)(void *arg, struct firn_error *err);
 };
 
 /* Where an attempt of a job is. */

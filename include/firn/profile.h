@@ -113,6 +113,9 @@ struct firn_profile {
     size_t npairs;
     struct firn_profile_sharing *sharing; /* owned */
     size_t nsharing;
+    char layers_of[FIRN_PROFILE_NAME]; /* SOURCE/APP whose variances by layer
+                                        * replace those of the statistics, at
+                                        * equal shares of training; "": none */
 };
 
 /* Ordered by source, then application. Owns its profiles. */

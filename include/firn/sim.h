@@ -23,13 +23,15 @@ struct firn_restart_cost {
     double cost_s;
 };
 
-/* How wrong reports are: 0.5 is up to half too much or too little. The truth
- * stays as it is. All 0: not at all. See sim/noise.h. */
+/* How wrong predictions and reports are. The truth stays as it is. All 0: not
+ * at all. The first two are deviations of a normal distribution, 0.5 is half of
+ * the value; the others are limits of a uniform one. See sim/noise.h. */
 struct firn_sim_noise {
-    double throughput; /* one draw a job, on its rate */
-    double sharing;    /* one draw a job, on its rate while it shares GPUs */
+    double throughput; /* one draw a job and way, on the predicted rate */
+    double sharing;    /* one draw a job or pair, on its predicted memory,
+                        * utilisation and slowdown */
     double transfer;   /* one draw a job, for predictions of transfer */
-    double report;     /* one draw a report */
+    double report;     /* one draw a report, on its rate */
     double iterations; /* two draws a job, on the work that it is forecast to
                         * have left: alone, and merged with another */
 };
@@ -90,7 +92,7 @@ struct firn_sim_options {
                             * trace's durations only (docs/profiles.md) */
     enum firn_sim_freeze freeze; /* of jobs whose profile knows its layers */
     enum firn_sim_forecast forecast;
-    struct firn_sim_noise noise; /* on what jobs report */
+    struct firn_sim_noise noise; /* on predictions and reports */
 
     /* What a change of GPUs costs (seconds without progress). */
     double restart_s; /* for jobs and applications that name no cost */
@@ -127,6 +129,9 @@ struct firn_sim_options {
                      * the fewest that hold it on the fastest type that can */
     bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
                         * epochs (the answer key), not estimates from reports */
+    double handover_s; /* what a running job takes to let GPUs go, after the end
+                        * of its mini-batch (of a job with a profile): the next
+                        * job on them waits. 0: GPUs are free at once */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

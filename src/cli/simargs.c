@@ -318,6 +318,11 @@ static const struct flag table[] = {
      "time without progress after a change of GPUs: TIME, or APP=TIME for one "
      "application; separate several by commas (default: 30s)",
      set_restart, 0},
+    {"handover", 0, "TIME",
+     "time that a running job takes to let GPUs go (to write its checkpoint), "
+     "after the end of its mini-batch if it has a profile; the next job on "
+     "them waits (default: 0)",
+     flag_duration, OPTION(handover_s)},
     {"charge-first-start", 0, NULL,
      "charge the restart cost for the first start too", flag_yes,
      OPTION(charges_first_start)},

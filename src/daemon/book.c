@@ -4,9 +4,10 @@
  * as an event, in this order; it is durable when the caller commits. (2)
  * Reports and requests are checked before anything changes. (3) When the store
  * has rolled back, memory is ahead of the disk: from then on every change is
- * refused. (4) The number of an attempt is committed before it is given out.
- * (5) While the book is paused, the list of jobs and the jobs in it are only
- * read: new jobs are kept in a second list until it is resumed.
+ * refused. (4) The number of an attempt is committed before a process gets it;
+ * one commit serves all attempts that begin together. (5) While the book is
+ * paused, the list of jobs and the jobs in it are only read: new jobs are kept
+ * in a second list until it is resumed.
  *
  * Cost: a change is one row written and one event; finding a job by id is a
  * binary search; a job that leaves or enters memory moves the pointers above
@@ -462,8 +463,8 @@ static double moment_s(const struct book *book)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum firn_status book_ride(struct book *book, struct live_job *job,
-                           int64_t *attempt, struct firn_error *err)
+enum firn_status book_open_attempt(struct book *book, struct live_job *job,
+                                   int64_t *attempt, struct firn_error *err)
 {
     FIRN_TRY(book_may_change(book, job, err));
     char text[64];
@@ -481,14 +482,20 @@ enum firn_status book_ride(struct book *book, struct live_job *job,
     return FIRN_OK;
 }
 
+enum firn_status book_keep_attempts(struct book *book, struct firn_error *err)
+{
+    failpoint("book.attempt.before");
+    FIRN_TRY(store_commit(book->store, err));
+    failpoint("book.attempt.after");
+    return FIRN_OK;
+}
+
 enum firn_status book_next_attempt(struct book *book, struct live_job *job,
                                    int64_t *attempt, struct firn_error *err)
 {
     int64_t next = 0;
-    FIRN_TRY(book_ride(book, job, &next, err));
-    failpoint("book.attempt.before");
-    FIRN_TRY(store_commit(book->store, err));
-    failpoint("book.attempt.after");
+    FIRN_TRY(book_open_attempt(book, job, &next, err));
+    FIRN_TRY(book_keep_attempts(book, err));
     *attempt = next;
     return FIRN_OK;
 }

@@ -94,14 +94,16 @@ void book_note(struct live_job *job, enum live_reason reason, const char *why);
  * which may jump. */
 typedef double book_now(void *arg);
 void book_clock(struct book *book, book_now *now_s, void *arg);
-/* Opens the next attempt. It is on disk, with all changes before it, when this
- * returns. */
+/* Opens the next attempt. No process may get its number before
+ * book_keep_attempts() is FIRN_OK. */
+enum firn_status book_open_attempt(struct book *book, struct live_job *job,
+                                   int64_t *attempt, struct firn_error *err);
+/* Commits: the attempts opened so far are on disk, with all changes before
+ * them. */
+enum firn_status book_keep_attempts(struct book *book, struct firn_error *err);
+/* Both for one job. */
 enum firn_status book_next_attempt(struct book *book, struct live_job *job,
                                    int64_t *attempt, struct firn_error *err);
-/* The same for a job that another job's processes train; it is on disk with the
- * attempt of that job, which the caller opens next. */
-enum firn_status book_ride(struct book *book, struct live_job *job,
-                           int64_t *attempt, struct firn_error *err);
 /* Ends an attempt; the last one's exit status is the job's. */
 enum firn_status book_attempt_ended(struct book *book, struct live_job *job,
                                     const struct store_attempt *attempt,

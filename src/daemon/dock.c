@@ -97,6 +97,7 @@ void dock_close(struct dock *dock)
     dock_nodes_close(dock);
     firn_cluster_release(&dock->cluster);
     vec_release(&dock->older);
+    vec_release(&dock->unkept);
     buf_release(&dock->url);
 }
 

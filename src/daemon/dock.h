@@ -39,6 +39,7 @@ struct dock {
     older;                     /* control files are where an older firnd had
                                 * them */
     struct launchtext *launch; /* behind dock_launch() */
+    VEC(firn_job_id) unkept;   /* attempts whose numbers are not on disk yet */
     char mark[17];             /* of all processes of its jobs */
 };
 

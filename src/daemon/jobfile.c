@@ -460,6 +460,24 @@ static bool may_merge(const struct live_ask *ask)
            ask->dataset[0] != '\0';
 }
 
+/* Words that a newer firnd accepted and this one does not know count as not
+ * said. */
+static struct firn_training training_of(const struct live_ask *ask)
+{
+    const char *const said[FIRN_TRAINING_SETTINGS] = {
+        [FIRN_TRAINING_PRECISION] = ask->precision,
+        [FIRN_TRAINING_OPTIMIZER] = ask->optimizer,
+        [FIRN_TRAINING_ATTENTION] = ask->attention,
+        [FIRN_TRAINING_CHECKPOINTING] = ask->checkpointing,
+    };
+    struct firn_training training = {0};
+    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
+        if (said[i] != NULL)
+            firn_training_set(&training, (enum firn_training_setting)i,
+                              said[i]);
+    return training;
+}
+
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out)
 {
@@ -484,5 +502,6 @@ void jobfile_spec(const struct live_ask *ask, double submit_s,
                                   .frozen_max = ask->freeze_max,
                                   .may_share = may_share(ask),
                                   .may_merge = may_merge(ask),
-                                  .one_type = is_of_one_type(ask)};
+                                  .one_type = is_of_one_type(ask),
+                                  .training = training_of(ask)};
 }

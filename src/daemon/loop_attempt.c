@@ -2,11 +2,11 @@
  * once.
  *
  * (1) The GPUs that the book has for a job are those of its present attempt:
- * they are written with the attempt's number, before a process of it exists, so
- * that the book and the processes agree after a crash. What the round has given
- * it since is in the track. (2) An end counts once, for the attempt that is
- * open; the end of an attempt behind which the next one has begun is written to
- * its own row.
+ * they are written with the attempt's number, in one commit, before a process
+ * of it exists, so that the book and the processes agree after a crash. What
+ * the round has given it since is in the track. (2) An end counts once, for the
+ * attempt that is open; the end of an attempt behind which the next one has
+ * begun is written to its own row.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -67,8 +67,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     if (status == FIRN_OK)
         status = desk_type_keep(&loop->desk, job, gpus->parts[0].node, err);
     if (status == FIRN_OK)
-        status = is_led ? book_ride(loop->book, job, &attempt, err)
-                        : book_next_attempt(loop->book, job, &attempt, err);
+        status = book_open_attempt(loop->book, job, &attempt, err);
     if (book_wrote(loop->book, status, err)) {
         track->open_attempt = attempt;
         track->opened_s = dock_now_s(&loop->dock);

@@ -6,7 +6,9 @@
  *
  * (1) A step that the engine refuses never breaks a round: the job is put back
  * behind it. (2) The attempts of two partners are on disk in one commit, and
- * end in one.
+ * end in one. (3) So are those of all jobs that the engine starts together: a
+ * commit for each would hold up requests for as long as the disk takes for all
+ * of them.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -240,12 +242,29 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
     return what.status;
 }
 
+/* The number could not be written, so no process gets it. It is written with
+ * its end, when there is room: each attempt has one. */
+static void void_attempt(struct loop *loop, struct live_job *job)
+{
+    struct track *track = desk_track(&loop->desk, job->id);
+    struct live_job *partner = partner_of(loop->book, job);
+    struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                              .job = job->id,
+                              .attempt = job->attempt,
+                              .end = FIRN_END_LOST};
+    if (partner != NULL && partner->id > job->id)
+        loop_partner_ends(loop, job, partner, &lost);
+    track->open_attempt = job->attempt;
+    track->opened_s = dock_now_s(&loop->dock);
+    loop_close_attempt(loop, job, &lost);
+}
+
 static enum firn_status next_attempt(void *arg, firn_job_id id,
                                      int64_t *attempt, struct firn_error *err)
 {
     struct loop *loop = arg;
     struct live_job *job = book_job(loop->book, id), *partner = NULL;
-    struct track *track = desk_track(&loop->desk, id);
+    const struct track *track = desk_track(&loop->desk, id);
     if (job == NULL || track == NULL || live_state_is_over(job->state))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d to start", id);
     if (store_trouble(loop->store) != NULL)
@@ -254,24 +273,30 @@ static enum firn_status next_attempt(void *arg, firn_job_id id,
     struct happening what = {
         .event = LIFE_ATTEMPT, .partner = partner, .err = err};
     loop_happens(loop, job, &what);
-    if (what.status == FIRN_OK) {
-        *attempt = track->open_attempt;
-        return FIRN_OK;
+    if (what.status != FIRN_OK) {
+        struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
+                                  .job = id,
+                                  .attempt = job->attempt,
+                                  .end = FIRN_END_LOST};
+        if (partner != NULL)
+            loop_partner_ends(loop, job, partner, &lost);
+        return what.status;
     }
-    /* The number could not be written, so no process gets it. It is written
-     * with its end, when there is room: each attempt has one. */
-    struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
-                              .job = id,
-                              .attempt = job->attempt,
-                              .end = FIRN_END_LOST};
-    if (partner != NULL)
-        loop_partner_ends(loop, job, partner, &lost);
-    if (what.status == FIRN_EUNSAVED) {
-        track->open_attempt = job->attempt;
-        track->opened_s = dock_now_s(&loop->dock);
-        loop_close_attempt(loop, job, &lost);
-    }
-    return what.status;
+    *attempt = track->open_attempt;
+    vec_add(&loop->dock.unkept, id);
+    return FIRN_OK;
+}
+
+/* (3) */
+static enum firn_status keep(void *arg, struct firn_error *err)
+{
+    struct loop *loop = arg;
+    enum firn_status status = book_keep_attempts(loop->book, err);
+    book_wrote(loop->book, status, err);
+    for (size_t i = 0; status == FIRN_EUNSAVED && i < loop->dock.unkept.n; i++)
+        void_attempt(loop, book_job(loop->book, loop->dock.unkept.at[i]));
+    loop->dock.unkept.n = 0;
+    return status;
 }
 
 static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
@@ -281,7 +306,10 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 
 struct firn_engine_host loop_engine_host(struct loop *loop)
 {
-    return (struct firn_engine_host){loop, NULL, launch, next_attempt};
+    return (struct firn_engine_host){.arg = loop,
+                                     .launch = launch,
+                                     .next_attempt = next_attempt,
+                                     .keep = keep};
 }
 
 /* --- events -------------------------------------------------------------- */

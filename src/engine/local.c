@@ -12,14 +12,16 @@
  * (2) a job has at most one attempt; a step during an attempt changes only what
  *     comes after it;
  * (3) the number of an attempt is on the host's disk before its shepherd
- * exists.
+ *     exists;
+ * (4) all that can change wakes the engine: an end, a file, the timer or a
+ *     step. A turn that none of them woke does nothing.
  *
- * Cost: a turn makes a few system calls for each attempt; there are at most as
- * many attempts as GPUs times jobs that share one.
+ * Cost: a turn is one system call if nothing woke the engine. Otherwise it is
+ * one for each attempt, and a few more for those with news; there are at most
+ * as many attempts as GPUs times jobs that share one.
  */
 #include "base/str.h"
 #include "engine/cgroup.h"
-#include "engine/herd.h"
 #include "engine/holding.h"
 #include "engine/localwork.h"
 #include "engine/passenv.h"
@@ -48,62 +50,76 @@ static const double exit_every_s = 5;    /* ... when an exit file appears */
 /* --- when to look --------------------------------------------------------- */
 
 /* When the job has to be looked at although no event wakes the engine. */
-static double due_s(const struct localjob *job, double now_s)
+static double due_s(const struct local *local, const struct localjob *job,
+                    double now_s)
 {
     if (job->base.held.nparts == 0)
-        return roster_due_s(&job->base, now_s);
-    bool is_blind =
-        job->is_over || job->pidfd < 0 || job->exit_s > 0 ||
-        (job->base.phase == FIRN_PHASE_STARTING &&
-         (job->base.watch < 0 || job->scan_s > 0)); /* its folder is gone */
+        return roster_due_s(&job->base, local->turned_s);
     double due = job->base.phase == FIRN_PHASE_RUNNING
                      ? now_s + (job->base.watch < 0 ? exit_every_s : INFINITY)
                      : job->base.until_s;
-    return is_blind && now_s + look_every_s < due ? now_s + look_every_s : due;
+    return local_is_blind(job) && now_s + look_every_s < due
+               ? now_s + look_every_s
+               : due;
 }
 
+/* When the next launch or request to leave is due, if there is one. */
+static double paced_s(const struct local *local, double now_s)
+{
+    for (size_t i = 0; i < local->roster.jobs.n; i++) {
+        const struct localjob *job =
+            (const struct localjob *)local->roster.jobs.at[i];
+        if (job->base.is_numbered || (job->needs_signal && job->pid != 0))
+            return pace_next_s(&local->pace, now_s);
+    }
+    return INFINITY;
+}
+
+/* Sets the timer, unless it is set: a time "from now on" must not move on with
+ * each call. */
 static void arm(void *state)
 {
     struct local *local = state;
-    double now_s = local_now_s(local), due = local->foreign_s;
+    if (!local->is_stale)
+        return;
+    double now_s = local_now_s(local);
+    double due = fmin(local->foreign_s, paced_s(local, now_s));
     for (size_t i = 0; i < local->roster.jobs.n; i++) {
-        double job_s =
-            due_s((const struct localjob *)local->roster.jobs.at[i], now_s);
-        due = job_s < due ? job_s : due;
+        const struct localjob *job =
+            (const struct localjob *)local->roster.jobs.at[i];
+        if (!job->base.is_numbered)
+            due = fmin(due, due_s(local, job, now_s));
     }
-    roster_wake_arm(&local->roster, now_s, due);
+    roster_wake_arm(&local->roster, now_s, local->has_changes ? now_s : due);
+    local->is_stale = false;
 }
 
-static void start_all(struct local *local)
+/* Behind a step or a cancel. */
+static void changed(struct local *local)
 {
-    const struct roster_limits limits = {.jobs_per_gpu =
-                                             local->gpus.cluster.jobs_per_gpu};
-    struct rosterjob *job;
-    struct herd herd = {0};
-    int error = -1; /* the processes were not searched yet */
-    while ((job = roster_next_to_start(&local->roster, &limits)) != NULL) {
-        if (error < 0)
-            error = herd_look(&herd, local->host.mark) ? 0 : errno;
-        if (error > 0)
-            roster_retry(&local->roster, job, strerror(error));
-        else if (local_is_alone(local, job, &herd))
-            local_start(local, (struct localjob *)job); /* else retried later */
-    }
-    herd_release(&herd);
+    local->has_changes = local->is_stale = true;
+    arm(local);
 }
 
 static void turn(void *state)
 {
     struct local *local = state;
+    if (!local->has_changes && !roster_wake_is_set(&local->roster))
+        return; /* (4) */
+    local->has_changes = false;
+    local->is_stale = true;
     roster_wake_drain(&local->roster);
     if (local->foreign_s <= local_now_s(local))
         local_foreign_look(local);
     for (size_t i = local->roster.jobs.n; i-- > 0;) { /* a job may be removed */
-        struct rosterjob *job = local->roster.jobs.at[i];
-        if (job->held.nparts > 0)
-            local_look(local, (struct localjob *)job);
+        struct localjob *job = (struct localjob *)local->roster.jobs.at[i];
+        if (job->base.held.nparts > 0 && !job->base.is_numbered &&
+            local_needs_look(local, job))
+            local_look(local, job);
     }
-    start_all(local);
+    local_ask_some(local);
+    local->turned_s = local_now_s(local);
+    local_start_some(local);
 }
 
 /* --- the engine's functions ----------------------------------------------- */
@@ -117,6 +133,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct local *local = state;
     roster_open(&local->roster);
+    local->pace = (struct pace){.burst_s = 0.01};
+    local->is_stale = local->has_changes = true;
     FIRN_TRY(passenv_check(local->pass_env, err));
     FIRN_TRY(gpus_open(&local->gpus, local->spec, err));
     local_foreign_open(local);
@@ -169,7 +187,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (step->kind == FIRN_STEP_STOP) {
         if (job != NULL)
             end(local, job, FIRN_EVENT_LEFT, FIRN_END_CHECKPOINT);
-        arm(local);
+        changed(local);
         return FIRN_OK;
     }
     if (step->to->nparts == 0 || !holding_is_on(&local->gpus.cluster, step->to))
@@ -181,7 +199,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
         return FIRN_OK; /* its end will be reported */
     if (roster_move(&local->roster, &job->base, step->to))
         local_leave(local, job); /* (2) */
-    arm(local);
+    changed(local);
     return FIRN_OK;
 }
 
@@ -189,8 +207,8 @@ static enum firn_status settled(void *state, struct firn_error *err)
 {
     struct local *local = state;
     (void)err;
-    start_all(local);
-    arm(local);
+    local_start_some(local);
+    changed(local);
     return FIRN_OK;
 }
 
@@ -222,7 +240,7 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
             return status;
         }
     }
-    arm(local);
+    changed(local);
     return FIRN_OK;
 }
 
@@ -239,7 +257,7 @@ static void cancel(void *state, firn_job_id id)
         return;
     job->base.is_cancelled = true;
     end(local, job, FIRN_EVENT_FAIL, FIRN_END_KILLED);
-    arm(local);
+    changed(local);
 }
 
 static enum firn_phase phase(void *state, firn_job_id id)

@@ -53,6 +53,9 @@
 
 static const double start_limit_s = 30;
 static const double first_scan_s = 0.05, longest_scan_s = 10;
+/* The price of a request to leave (engine/pace.h): about the processor time
+ * that a shepherd and its workers take to end. */
+static const double ask_s = 0.002;
 
 void local_watch_pid(struct local *local, struct localjob *job)
 {
@@ -92,12 +95,35 @@ void local_drop(struct local *local, struct localjob *job)
     roster_drop(&local->roster, &job->base);
 }
 
-static void send_request(struct localjob *job)
+/* Can it be asked now? Else when its shepherd is known, if ever. */
+static bool is_askable(const struct localjob *job)
 {
-    job->needs_signal = job->pid == 0;
-    if (job->pid != 0 && !job->is_over)
+    return job->needs_signal && job->pid != 0;
+}
+
+static void send_request(struct local *local, struct localjob *job)
+{
+    job->needs_signal = false;
+    job->base.until_s =
+        local_now_s(local) + 2 * job->base.grace_s + local->force_s;
+    if (!job->is_over)
         procs_signal(job->pid, job->start,
                      job->base.can_checkpoint ? SIGUSR1 : SIGTERM);
+}
+
+void local_ask_some(struct local *local)
+{
+    struct roster *r = &local->roster;
+    double now_s = local_now_s(local);
+    for (size_t i = 0; i < r->jobs.n; i++) {
+        struct localjob *job = (struct localjob *)r->jobs.at[i];
+        if (!is_askable(job))
+            continue;
+        if (pace_next_s(&local->pace, now_s) > now_s)
+            return;
+        send_request(local, job);
+        pace_pay(&local->pace, now_s, ask_s);
+    }
 }
 
 void local_leave(struct local *local, struct localjob *job)
@@ -108,14 +134,25 @@ void local_leave(struct local *local, struct localjob *job)
         return;
     job->base.until_s =
         local_now_s(local) + 2 * job->base.grace_s + local->force_s;
-    send_request(job);
+    job->needs_signal = true;
+    local_ask_some(local);
     roster_phase(&local->roster, &job->base, FIRN_PHASE_LEAVING);
 }
 
+bool local_is_blind(const struct localjob *job)
+{
+    return job->is_over || job->pidfd < 0 || job->exit_s > 0 ||
+           job->base.is_unsure ||
+           (job->base.phase == FIRN_PHASE_STARTING &&
+            (job->base.watch < 0 || job->scan_s > 0)); /* its folder is gone */
+}
+
 /* Kills all processes of the attempt. False: a search of all processes of the
- * host found none. `above` is the job's folder; -1: it does not exist. */
+ * host found none. `above` is the job's folder; -1: it does not exist.
+ * `with_shepherd` false: a shepherd that was not found before is left alone. It
+ * has just begun: a process has its mark from execve() on. */
 static bool kill_marked(const struct local *local, struct localjob *job,
-                        int above)
+                        int above, bool with_shepherd)
 {
     struct stat st = {0};
     char by_lock[ATTEMPT_HERD] = "", worker[HERD_TEXT], shepherd[HERD_TEXT];
@@ -127,6 +164,8 @@ static bool kill_marked(const struct local *local, struct localjob *job,
     }
     herd_worker(worker, local->host.mark, job->base.id, job->base.attempt);
     herd_shepherd(shepherd, local->host.mark, job->base.id, job->base.attempt);
+    if (!with_shepherd)
+        shepherd[0] = '\0';
     const char *const all[PROCS_VARIABLES] = {by_lock, worker, shepherd};
     for (int i = 0; i < PROCS_VARIABLES; i++)
         marks.variables[i] = all[i][0] != '\0' ? all[i] : NULL;
@@ -186,8 +225,6 @@ static bool find_shepherd(struct local *local, struct localjob *job)
     job->pid = shepherd.pid;
     job->start = shepherd.start;
     local_watch_pid(local, job); /* see_end() finds out if it has ended */
-    if (job->needs_signal)
-        send_request(job);
     if (has_workers)
         note_that_it_runs(local, job);
     return true;
@@ -207,7 +244,10 @@ static bool is_scan_due(const struct local *local, struct localjob *job)
 }
 
 /* True: the attempt has processes, or may have some. They are killed, unless a
- * shepherd that was not known is found: that one is watched. */
+ * shepherd that was not known is found: that one is watched. One that begins
+ * between the two searches waits for the lock, which the caller holds, and
+ * finds the fence above its attempt then. Killing it would make an attempt that
+ * never ran one that was lost. */
 static bool has_processes(struct local *local, struct localjob *job, int above)
 {
     bool had_some = job->orphans.ids.n > 0;
@@ -216,9 +256,10 @@ static bool has_processes(struct local *local, struct localjob *job, int above)
         job->scan_s = 0; /* all known orphans are gone: search again now */
     if (!is_scan_due(local, job))
         return true;
-    if (job->pid == 0 && find_shepherd(local, job))
+    bool is_known = job->pid != 0;
+    if (!is_known && find_shepherd(local, job))
         return true;
-    return kill_marked(local, job, above);
+    return kill_marked(local, job, above, is_known);
 }
 
 /* Kills the shepherd and all processes of the attempt. */
@@ -228,7 +269,7 @@ static void force(struct local *local, struct localjob *job)
     job->base.until_s = local_now_s(local) + 1;
     if (job->pid != 0 && !job->is_over)
         procs_signal(job->pid, job->start, SIGKILL);
-    kill_marked(local, job, above);
+    kill_marked(local, job, above, true);
     if (above >= 0)
         close(above);
 }
@@ -298,8 +339,6 @@ static void see_pid(struct local *local, struct localjob *job)
         take_pid(local, job, &pid);
     if (job->pid == 0)
         return;
-    if (job->needs_signal)
-        send_request(job);
     if (job->base.phase == FIRN_PHASE_STARTING && !job->is_over)
         roster_phase(&local->roster, &job->base, FIRN_PHASE_RUNNING);
 }
@@ -535,8 +574,17 @@ static bool see_exit(struct local *local, struct localjob *job)
     return true;
 }
 
+bool local_needs_look(const struct local *local, const struct localjob *job)
+{
+    return job->base.is_noted || job->base.watch < 0 || local_is_blind(job) ||
+           (job->base.phase != FIRN_PHASE_RUNNING &&
+            local_now_s(local) >= job->base.until_s) ||
+           is_ended(job);
+}
+
 void local_look(struct local *local, struct localjob *job)
 {
+    job->base.is_noted = false;
     see_end(job); /* first: the last files are written before the end */
     see_pid(local, job);
     if (job->base.is_unsure && job->base.phase == FIRN_PHASE_STARTING)

@@ -7,6 +7,7 @@
 #ifndef ENGINE_LOCALWORK_H
 #define ENGINE_LOCALWORK_H
 #include "engine/gpus.h"
+#include "engine/pace.h"
 #include "engine/procs.h"
 #include "engine/roster.h"
 #include <sys/types.h>
@@ -19,7 +20,8 @@ struct localjob {
     uint64_t start;
     int pidfd;         /* -1: none */
     bool is_over;      /* the shepherd has ended */
-    bool needs_signal; /* asked to leave before its shepherd was known */
+    bool needs_signal; /* to be asked to leave: its shepherd was not known, or
+                        * others are asked before it */
     double exit_s; /* when its exit file was seen while the shepherd lives */
     struct procs_seen orphans; /* processes killed after their shepherd died */
     double scan_s;             /* the next search for orphans */
@@ -43,6 +45,10 @@ struct local {
     struct roster roster;          /* its jobs */
     VEC(struct localboard) boards; /* empty without a driver */
     double foreign_s;              /* the next look for foreign processes */
+    struct pace pace;              /* of launches and requests to leave */
+    double turned_s;  /* jobs that may start at this time were looked for */
+    bool has_changes; /* by a step: look, although nothing woke the engine */
+    bool is_stale;    /* the timer is not set for the present state */
 };
 
 static inline double local_now_s(const struct local *local)
@@ -52,13 +58,9 @@ static inline double local_now_s(const struct local *local)
 
 /* --- local_start.c -------------------------------------------------------- */
 
-/* True: the attempt was started, or failed for good (reported). */
-bool local_start(struct local *local, struct localjob *job);
-/* True: no process of the host belongs to this job. Otherwise those processes
- * are left over from ended attempts: they are killed, and the job waits. */
-struct herd;
-bool local_is_alone(struct local *local, struct rosterjob *job,
-                    const struct herd *herd);
+/* Numbers all jobs whose GPUs are free, and launches numbered ones in their
+ * order, as many as the pace allows. */
+void local_start_some(struct local *local);
 /* Adds the workers' variables to the launch file. */
 struct launchfile;
 void local_variables(const struct local *local, const struct localjob *job,
@@ -66,8 +68,14 @@ void local_variables(const struct local *local, const struct localjob *job,
 
 /* --- local_attempt.c ------------------------------------------------------ */
 
-/* Asks the attempt to leave. */
+/* The attempt shall leave; local_ask_some() asks it to. */
 void local_leave(struct local *local, struct localjob *job);
+/* Asks attempts to leave, in their order, as many as the pace allows. */
+void local_ask_some(struct local *local);
+/* Has the job to be looked at now? */
+bool local_needs_look(const struct local *local, const struct localjob *job);
+/* Can its attempt change without an event that wakes the engine? */
+bool local_is_blind(const struct localjob *job);
 /* Reads the attempt's state; the job may be gone afterwards. */
 void local_look(struct local *local, struct localjob *job);
 /* Takes over an attempt that an earlier firnd started. */

@@ -1,7 +1,10 @@
 /* procs.c - reads /proc: descendants, signal handlers, open files, variables.
  *
  * A snapshot of all processes is taken when it is needed, which is when a job
- * leaves: O(processes of the host), a few milliseconds for a thousand.
+ * leaves: O(processes of the host), a few milliseconds for a thousand. A worker
+ * that is asked for a checkpoint is asked again every 50 ms until it has a
+ * handler: there only its own descendants are read, by the lists of children of
+ * its threads, where the kernel has them (CONFIG_PROC_CHILDREN).
  *
  * A process whose parent dies during the snapshot may be missed; callers that
  * have to reach all processes repeat the call until none is left.
@@ -205,7 +208,7 @@ bool procs_signal(pid_t pid, uint64_t start, int number)
     return is_there;
 }
 
-size_t procs_signal_below(pid_t root, int number)
+size_t procs_signal_below(pid_t root, int number, int then)
 {
     struct snapshot snapshot;
     size_t n = 0;
@@ -213,8 +216,11 @@ size_t procs_signal_below(pid_t root, int number)
     mark_below(&snapshot, root);
     for (size_t i = 0; i < snapshot.procs.n; i++) {
         const struct proc *proc = &snapshot.procs.at[i];
-        if (proc->is_below)
-            n += procs_signal(proc->pid, proc->start, number);
+        if (!proc->is_below)
+            continue;
+        n += procs_signal(proc->pid, proc->start, number);
+        if (then != 0)
+            procs_signal(proc->pid, proc->start, then);
     }
     vec_release(&snapshot.procs);
     return n;
@@ -230,29 +236,74 @@ static bool catches(pid_t pid, int number)
     return at != NULL && (strtoull(at + 8, NULL, 16) >> (number - 1) & 1) != 0;
 }
 
-static bool ask_below(const struct snapshot *snapshot, const struct proc *root,
-                      int number, int depth)
+struct children {
+    VEC(pid_t) at;
+};
+
+/* Adds the children of one thread: numbers with blanks between them. */
+static void add_children(struct children *out, pid_t pid, const char *thread)
 {
-    if (catches(root->pid, number))
-        return procs_signal(root->pid, root->start, number);
-    bool is_asked = false;
-    for (size_t i = 0; i < snapshot->procs.n && depth < 64; i++)
-        if (snapshot->procs.at[i].parent == root->pid &&
-            ask_below(snapshot, &snapshot->procs.at[i], number, depth + 1))
-            is_asked = true;
-    return is_asked;
+    char path[300], text[4096];
+    snprintf(path, sizeof path, "/proc/%ld/task/%.200s/children", (long)pid,
+             thread);
+    if (slurp(path, text, sizeof text) <= 0)
+        return;
+    char *at = text, *end = NULL;
+    for (long child; (child = strtol(at, &end, 10)) > 0 && end != at; at = end)
+        vec_add(&out->at, (pid_t)child);
 }
 
-bool procs_ask(pid_t pid, int number)
+/* The children of all threads of a process; none: it is gone. */
+static void children_of(pid_t pid, struct children *out)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    DIR *folder = opendir(path);
+    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;)
+        if (isdigit((unsigned char)e->d_name[0]))
+            add_children(out, pid, e->d_name);
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/* The same from a snapshot. */
+static void children_in(const struct snapshot *snapshot, pid_t pid,
+                        struct children *out)
+{
+    for (size_t i = 0; i < snapshot->procs.n; i++)
+        if (snapshot->procs.at[i].parent == pid)
+            vec_add(&out->at, snapshot->procs.at[i].pid);
+}
+
+/* `snapshot` is NULL where the kernel lists children. */
+static bool ask_below(const struct snapshot *snapshot, pid_t pid, int number,
+                      int depth)
 {
     struct proc root;
     if (look_at(pid, &root) != PROCS_THERE)
         return false;
     if (catches(pid, number))
         return procs_signal(pid, root.start, number);
+    struct children children = {0};
+    if (depth < 64 && snapshot != NULL)
+        children_in(snapshot, pid, &children);
+    else if (depth < 64)
+        children_of(pid, &children);
+    bool is_asked = false;
+    for (size_t i = 0; i < children.at.n; i++)
+        if (ask_below(snapshot, children.at.at[i], number, depth + 1))
+            is_asked = true;
+    vec_release(&children.at);
+    return is_asked;
+}
+
+bool procs_ask(pid_t pid, int number)
+{
+    if (access("/proc/thread-self/children", R_OK) == 0)
+        return ask_below(NULL, pid, number, 0);
     struct snapshot snapshot;
     take(&snapshot);
-    bool is_asked = ask_below(&snapshot, &root, number, 0);
+    bool is_asked = ask_below(&snapshot, pid, number, 0);
     vec_release(&snapshot.procs);
     return is_asked;
 }

@@ -32,8 +32,9 @@ int procs_open(pid_t pid);
 /* False: the process is gone. */
 bool procs_signal(pid_t pid, uint64_t start, int number);
 
-/* Signals all descendants of `root`, not `root`; returns how many. */
-size_t procs_signal_below(pid_t root, int number);
+/* Signals all descendants of `root`, not `root`; returns how many. Each gets
+ * `number` and behind it `then` (0: nothing). */
+size_t procs_signal_below(pid_t root, int number, int then);
 
 /* Sends a signal to the process if it has a handler, else to its topmost
  * descendants that have one; false: none has one yet. Without a handler a

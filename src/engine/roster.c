@@ -89,9 +89,14 @@ bool roster_move(struct roster *r, struct rosterjob *job,
     job->ntries = 0;
     if (job->held.nparts == 0 || job->phase == FIRN_PHASE_LEAVING)
         return false;
-    if (!holding_is_same_run(&job->held, gpus))
+    if (holding_is_same_run(&job->held, gpus)) {
+        holding_copy(&job->held, gpus);
+        return false;
+    }
+    if (!job->is_numbered)
         return true;
-    holding_copy(&job->held, gpus);
+    roster_unnumber(job); /* it gets another one */
+    roster_report_end(r, job, FIRN_EVENT_LEFT, FIRN_END_LOST);
     return false;
 }
 
@@ -99,6 +104,9 @@ bool roster_unwant(struct roster *r, struct rosterjob *job,
                    enum firn_event_kind kind, enum firn_end end)
 {
     holding_release(&job->want);
+    if (job->is_numbered && kind == FIRN_EVENT_LEFT)
+        end = FIRN_END_LOST; /* the attempt has had no process */
+    roster_unnumber(job);
     if (job->held.nparts > 0)
         return true;
     roster_report_end(r, job, kind, end);
@@ -226,11 +234,21 @@ struct rosterjob *roster_next_to_start(const struct roster *r,
     for (size_t i = 0; i < r->jobs.n; i++) {
         struct rosterjob *job = r->jobs.at[i];
         if (job->phase == FIRN_PHASE_QUEUED && job->want.nparts > 0 &&
-            job->again_s <= now_s &&
+            !job->is_numbered && job->again_s <= now_s &&
             (first == NULL || job->turn < first->turn) &&
             is_free(r, limits, &job->want))
             first = job; /* (2) */
     }
+    return first;
+}
+
+struct rosterjob *roster_next_to_launch(const struct roster *r)
+{
+    struct rosterjob *first = NULL;
+    for (size_t i = 0; i < r->jobs.n; i++)
+        if (r->jobs.at[i]->is_numbered &&
+            (first == NULL || r->jobs.at[i]->turn < first->turn))
+            first = r->jobs.at[i];
     return first;
 }
 

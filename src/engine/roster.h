@@ -6,12 +6,19 @@
  * towards the first:
  *
  *     want      held       then
- *     GPUs      nothing    start, once all GPUs are free   QUEUED
+ *     GPUs      nothing    number, once all GPUs are free  QUEUED
+ *     same      same       numbered: launch                QUEUED
  *     GPUs      others     ask the attempt to leave        LEAVING
  *     nothing   GPUs       ask the attempt to leave        LEAVING
  *     same      same       watch                           STARTING, RUNNING
  *
- * How an attempt is started, asked to leave and watched is up to the engine.
+ * A start has two parts. All jobs whose GPUs are free get their attempts'
+ * numbers together, which the host writes in one commit; then each is launched.
+ * A job that is numbered and not launched has no process, so a step or a cancel
+ * that comes in between takes the number back at once, and the attempt ends as
+ * LOST.
+ *
+ * How an attempt is launched, asked to leave and watched is up to the engine.
  * An engine's job struct begins with a struct rosterjob, so a pointer to one is
  * a pointer to the other.
  */
@@ -32,12 +39,15 @@ struct rosterjob {
 
     /* The current attempt. */
     int64_t attempt;
-    char *folder; /* the job's */
+    bool is_numbered; /* on the host's disk, not launched yet */
+    bool is_fresh;    /* its number is not on disk: roster_number() */
+    char *folder;     /* the job's */
     double grace_s, began_s;
     bool can_checkpoint;
     bool has_run;   /* seen running, by this firnd or an earlier one */
     bool is_unsure; /* one of its files could not be read; logged */
     int watch;      /* inotify watch on its folder; -1: none */
+    bool is_noted;  /* a file appeared in its folder: roster_wake_drain() */
     double until_s; /* LEAVING, and STARTING on this host: killed then */
 
     double again_s; /* QUEUED: not started before */
@@ -111,6 +121,8 @@ struct roster_limits {
 /* The next job to start, among those whose GPUs are all free; NULL: none. */
 struct rosterjob *roster_next_to_start(const struct roster *r,
                                        const struct roster_limits *limits);
+/* The next job to launch, among those with a number; NULL: none. */
+struct rosterjob *roster_next_to_launch(const struct roster *r);
 /* An attempt holds this GPU of the part's board. */
 bool roster_is_held(const struct roster *r, const struct firn_part *part,
                     uint64_t bit);
@@ -127,6 +139,21 @@ void roster_phase(struct roster *r, struct rosterjob *job,
 bool roster_has_events(const struct roster *r);
 
 /* --- before a shepherd: roster_start.c ----------------------------------- */
+
+/* What decides whether a job may be started. */
+struct roster_starts {
+    struct roster_limits limits;
+    const struct firn_engine_host *host;
+    /* False: it cannot be started now, and was put off by roster_retry().
+     * NULL: it can. */
+    bool (*may_start)(void *engine, struct rosterjob *job);
+    void *engine;
+};
+/* Numbers the jobs whose GPUs are all free, in the order of their steps, with
+ * one commit of the host; they hold their GPUs from then on. */
+void roster_number(struct roster *r, const struct roster_starts *starts);
+/* Takes the number of a job back that was not launched. */
+void roster_unnumber(struct rosterjob *job);
 
 struct launchfile;
 /* Fills what is the same in every launch file; the engine adds the rest. */
@@ -150,10 +177,14 @@ enum firn_status roster_prepare(struct rosterjob *job,
 enum firn_status roster_wake_open(struct roster *r, int also, const char *what,
                                   struct firn_error *err);
 bool roster_wake_add(const struct roster *r, int fd);
-/* Empties timer and inotify. True: a file appeared in a watched folder. */
+/* Is something there that wakes the engine? */
+bool roster_wake_is_set(const struct roster *r);
+/* Empties timer and inotify. True: a file appeared in a watched folder; the
+ * jobs of those folders are noted. */
 bool roster_wake_drain(const struct roster *r);
-/* When a job without an attempt is due; INFINITY: never. */
-double roster_due_s(const struct rosterjob *job, double now_s);
+/* When a job without an attempt is due; INFINITY: never. Jobs that may start
+ * were looked for at `looked_s`. */
+double roster_due_s(const struct rosterjob *job, double looked_s);
 /* Sets the timer; to now if an event waits. */
 void roster_wake_arm(const struct roster *r, double now_s, double due_s);
 /* Watches the attempt's folder for files that are renamed into place. */

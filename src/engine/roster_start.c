@@ -3,21 +3,77 @@
  * The order matters: after a crash at any point, a restarted engine must
  * understand what it finds.
  *
+ *     number     on the host's disk                    crash: never started
  *     launch     written; for other hosts also `ask`   crash: never started
  *     fence      raised, with the locks held           crash: never started
  *
- * Before these the host stores the attempt's number; after them the engine
- * starts the shepherd. Workers on other hosts than their shepherd have a lock
+ * The numbers of all jobs that can start now are written in one commit, since a
+ * commit waits for the disk: 64 starts with one each took 0.14 to 0.25 s, in
+ * which firnd answered no request. After the fence the engine starts the
+ * shepherd. Workers on other hosts than their shepherd have a lock
  * of their own, and both locks have to be free.
  */
 #include "base/buf.h"
 #include "base/failpoint.h"
 #include "engine/attemptfiles.h"
+#include "engine/holding.h"
 #include "engine/launchfile.h"
 #include "engine/roster.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+
+/* --- numbers -------------------------------------------------------------- */
+
+void roster_unnumber(struct rosterjob *job)
+{
+    if (job->is_numbered)
+        holding_release(&job->held);
+    job->is_numbered = false;
+}
+
+/* Numbers one job; the number is not on disk yet. False: the job was put off.
+ */
+static bool number_one(struct roster *r, const struct roster_starts *starts,
+                       struct rosterjob *job)
+{
+    const struct firn_engine_host *host = starts->host;
+    struct firn_error err = {0};
+    if (starts->may_start != NULL && !starts->may_start(starts->engine, job))
+        return false;
+    if (host->next_attempt(host->arg, job->id, &job->attempt, &err) !=
+        FIRN_OK) {
+        roster_retry(r, job, err.text);
+        return false;
+    }
+    job->is_numbered = job->is_fresh = true;
+    holding_copy(&job->held, &job->want);
+    return true;
+}
+
+void roster_number(struct roster *r, const struct roster_starts *starts)
+{
+    const struct firn_engine_host *host = starts->host;
+    struct firn_error err = {0};
+    struct rosterjob *job;
+    size_t n = 0;
+    while ((job = roster_next_to_start(r, &starts->limits)) != NULL)
+        n += number_one(r, starts, job);
+    if (n == 0)
+        return;
+    bool is_kept = host->keep == NULL || host->keep(host->arg, &err) == FIRN_OK;
+    for (size_t i = 0; i < r->jobs.n; i++) {
+        job = r->jobs.at[i];
+        if (job->is_fresh && !is_kept) {
+            roster_unnumber(job);
+            roster_retry(r, job, err.text);
+        }
+        job->is_fresh = false;
+    }
+    failpoint("engine.number.after");
+}
+
+/* --- files ---------------------------------------------------------------- */
 
 void roster_launch_begin(const struct rosterjob *job,
                          const struct firn_launch *launch,

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
+#include <stdalign.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -58,21 +59,42 @@ void roster_close(struct roster *r)
     vec_release(&r->events);
 }
 
+bool roster_wake_is_set(const struct roster *r)
+{
+    struct pollfd fd = {.fd = r->poll, .events = POLLIN};
+    return poll(&fd, 1, 0) != 0;
+}
+
+/* A change in a watched folder; -1, when the kernel lost some: in any. */
+static void note(const struct roster *r, int watch)
+{
+    for (size_t i = 0; i < r->jobs.n; i++)
+        if (watch == -1 || r->jobs.at[i]->watch == watch)
+            r->jobs.at[i]->is_noted = true;
+}
+
 bool roster_wake_drain(const struct roster *r)
 {
     bool has_changes = false;
-    char room[4096];
+    alignas(struct inotify_event) char room[4096];
+    ssize_t n;
     while (read(r->timer, room, 8) > 0)
         ;
-    while (r->notes >= 0 && read(r->notes, room, sizeof room) > 0)
+    while (r->notes >= 0 && (n = read(r->notes, room, sizeof room)) > 0) {
         has_changes = true;
+        for (ssize_t at = 0; at < n;) {
+            const struct inotify_event *event = (const void *)(room + at);
+            note(r, event->wd);
+            at += (ssize_t)(sizeof *event + event->len);
+        }
+    }
     return has_changes;
 }
 
-double roster_due_s(const struct rosterjob *job, double now_s)
+double roster_due_s(const struct rosterjob *job, double looked_s)
 {
-    return job->want.nparts > 0 && job->again_s > now_s ? job->again_s
-                                                        : (double)INFINITY;
+    return job->want.nparts > 0 && job->again_s > looked_s ? job->again_s
+                                                           : (double)INFINITY;
 }
 
 void roster_wake_arm(const struct roster *r, double now_s, double due_s)
@@ -97,6 +119,7 @@ void roster_watch(const struct roster *r, struct rosterjob *job)
                      (long long)job->attempt);
     if (r->notes >= 0 && n > 0 && (size_t)n < sizeof path)
         job->watch = inotify_add_watch(r->notes, path, IN_MOVED_TO);
+    job->is_noted = true; /* files may be there already */
 }
 
 void roster_unwatch(const struct roster *r, struct rosterjob *job)

@@ -49,6 +49,15 @@ static void send_request(struct shepherd *s, enum attempt_request request)
         s->request_sent = request;
 }
 
+/* Is there a child, living or not waited for? All descendants are children or
+ * below one: (2). */
+static bool has_children(void)
+{
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 ||
+           errno != ECHILD;
+}
+
 static void end_workers(struct shepherd *s, double grace_s)
 {
     if (s->stage >= STAGE_ENDED)
@@ -59,8 +68,8 @@ static void end_workers(struct shepherd *s, double grace_s)
         send_request(s, ATTEMPT_LEAVE);
         return;
     }
-    procs_signal_below(s->self, SIGTERM); /* (3) */
-    procs_signal_below(s->self, SIGCONT);
+    if (has_children())
+        procs_signal_below(s->self, SIGTERM, SIGCONT); /* (3) */
 }
 
 static double short_grace_s(const struct shepherd *s)
@@ -273,7 +282,7 @@ static int kill_all(struct shepherd *s, double now_s)
             return 100;
     }
     cgroup_kill(&s->cgroup);
-    procs_signal_below(s->self, SIGKILL); /* (3) */
+    procs_signal_below(s->self, SIGKILL, 0); /* (3) */
     return 20;
 }
 

@@ -41,13 +41,15 @@ static bool is_taken(const void *engine, const struct firn_alloc *gpus)
 
 static void start_all(struct slurm *slurm)
 {
-    const struct roster_limits limits = {slurm->cluster.jobs_per_gpu, is_taken,
-                                         slurm};
+    const struct roster_starts starts = {
+        .limits = {slurm->cluster.jobs_per_gpu, is_taken, slurm},
+        .host = &slurm->host};
     struct rosterjob *job;
     if (slurm->away_s > 0)
         return; /* (4) */
-    while ((job = roster_next_to_start(&slurm->roster, &limits)) != NULL)
-        slurm_start(slurm, (struct slurmjob *)job);
+    roster_number(&slurm->roster, &starts);
+    while ((job = roster_next_to_launch(&slurm->roster)) != NULL)
+        slurm_launch(slurm, (struct slurmjob *)job);
 }
 
 static void turn(void *state)

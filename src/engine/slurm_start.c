@@ -162,16 +162,11 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
     return submit(slurm, job, launch->is_per_node, err);
 }
 
-void slurm_start(struct slurm *slurm, struct slurmjob *job)
+void slurm_launch(struct slurm *slurm, struct slurmjob *job)
 {
     struct firn_launch launch = {0};
     struct firn_error err = {0};
-    if (slurm->host.next_attempt(slurm->host.arg, job->base.id,
-                                 &job->base.attempt, &err) != FIRN_OK) {
-        roster_retry(&slurm->roster, &job->base, err.text);
-        return;
-    }
-    failpoint("engine.number.after");
+    job->base.is_numbered = false;
     bool is_known = slurm->host.launch(slurm->host.arg, job->base.id, &launch);
     bool is_from_inbox =
         is_known && launch.inbox != NULL && launch.inbox[0] != '\0';
@@ -182,7 +177,6 @@ void slurm_start(struct slurm *slurm, struct slurmjob *job)
         slurm_drop(slurm, job);
         return;
     }
-    holding_copy(&job->base.held, &job->base.want);
     if (is_from_inbox) { /* Slurm has the job; the engine says where it runs */
         str_copy(job->inbox, sizeof job->inbox, launch.inbox);
         job->base.grace_s = launch.grace_s;

@@ -278,7 +278,7 @@ bool slurm_is_waiting(const struct slurm *slurm, const struct slurmjob *job);
 
 /* --- slurm_start.c -------------------------------------------------------- */
 
-void slurm_start(struct slurm *slurm, struct slurmjob *job);
+void slurm_launch(struct slurm *slurm, struct slurmjob *job);
 /* sbatch ended. */
 void slurm_submitted(struct slurm *slurm, const struct command_done *done);
 

@@ -511,6 +511,21 @@ static const char *statistics_of(const char *model)
     return "";
 }
 
+/* The profile whose variances by layer were measured here on the same network
+ * (measured_variance.c). "" for none. */
+static const char *layers_of(const char *model)
+{
+    static const char *const of[][2] = {
+        {"bert-base", "h200/bert-debian"},
+        {"resnet18-c", "h200/resnet18-fashion"},
+        {"resnet50-c", "h200/resnet50-fashion"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (strcmp(of[i][0], model) == 0)
+            return of[i][1];
+    return "";
+}
+
 /* Memory and utilisation of one row of the table. */
 struct usage_row {
     double batch, theta, mem_mib, util; /* util: NaN when not measured */
@@ -628,6 +643,7 @@ static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
     if (status == FIRN_OK) {
         fit_usage(&p->gpus[0], usage, obs.n);
         str_copy(p->stats_of, sizeof p->stats_of, statistics_of(model));
+        str_copy(p->layers_of, sizeof p->layers_of, layers_of(model));
         p->local_min = p->gpus[0].time.batch_min;
         p->local_max = p->gpus[0].time.batch_max;
     }
@@ -726,6 +742,30 @@ static enum firn_status make_pairs(struct maker *m, const char *source)
     return FIRN_OK;
 }
 
+/* Those of Sia once more, as jobs that share. */
+static enum firn_status make_bsbf(struct maker *m)
+{
+    size_t n = m->out.n;
+    for (size_t k = 0; k < n; k++) {
+        char app[FIRN_PROFILE_NAME];
+        if (strcmp(m->out.at[k].source, "sia") != 0)
+            continue;
+        str_copy(app, sizeof app, m->out.at[k].app);
+        struct firn_profile *p = add_profile(m, "bsbf", app);
+        set_origin(
+            p,
+            SIA "; memory: S-Lab-System-Group/Lucid; pairs: "
+                "stanford-futuredata/gavel",
+            "2080 Ti, 8 a node (step times); RTX 3090 and H200 (memory); "
+            "P100 and H200 (pairs)",
+            "step times: as profiles/sia; memory and pairs: see "
+            "profiles/bsbf/README.md for what is measured and what is "
+            "modelled");
+        FIRN_TRY(measured_six(p, &m->out.at[k], m->dir, m->h200, m->err));
+    }
+    return FIRN_OK;
+}
+
 static enum firn_status make_all(struct maker *m)
 {
     static const char *const pollux[] = {"t4", NULL};
@@ -733,6 +773,7 @@ static enum firn_status make_all(struct maker *m)
                                       "rtx6000", "2080ti", NULL};
     FIRN_TRY(make_pollux(m, "pollux", pollux));
     FIRN_TRY(make_pollux(m, "sia", sia));
+    FIRN_TRY(make_bsbf(m));
     FIRN_TRY(make_frozen(m, "bert-wikitext2", "bert_wikitext2"));
     FIRN_TRY(make_frozen(m, "yolov3-voc", "yolov3_voc"));
     FIRN_TRY(make_cifar(m));

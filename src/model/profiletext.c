@@ -481,6 +481,16 @@ static bool read_stats_of(struct reader *r)
     return true;
 }
 
+/* layers_of SOURCE/APPLICATION */
+static bool read_layers_of(struct reader *r)
+{
+    struct firn_profile *p = r->p;
+    if (r->words.n != 2 || p->layers_of[0] != '\0' ||
+        !str_copy(p->layers_of, sizeof p->layers_of, r->words.at[1]))
+        return WRONG(r, "'layers_of' takes SOURCE/APPLICATION, once");
+    return true;
+}
+
 /* A line of free text. Returns 0 for another key, 1 when read, -1 on error. */
 static int read_text(struct reader *r, const char *key, const char *rest)
 {
@@ -537,9 +547,10 @@ static bool read_line(struct reader *r, char *line)
         {"stage", read_stage},         {"layers", read_layers},
         {"synthetic", read_synthetic}, {"beside", read_beside},
         {"frozen", read_frozen},       {"stats_of", read_stats_of},
-        {"fit_error", read_of_type},   {"memory_mib", read_of_type},
-        {"utilisation", read_of_type}, {"sharded", read_more},
-        {"pipeline", read_more},       {"beside_at", read_beside_at},
+        {"layers_of", read_layers_of}, {"fit_error", read_of_type},
+        {"memory_mib", read_of_type},  {"utilisation", read_of_type},
+        {"sharded", read_more},        {"pipeline", read_more},
+        {"beside_at", read_beside_at},
     };
     char *text = str_trim(line);
     if (*text == '\0' || *text == '#')
@@ -757,5 +768,7 @@ void firn_profile_write(const struct firn_profile *profile,
     }
     if (profile->stats_of[0] != '\0')
         buf_printf(out, "stats_of %s\n", profile->stats_of);
+    if (profile->layers_of[0] != '\0')
+        buf_printf(out, "layers_of %s\n", profile->layers_of);
     put_stats(&profile->stats, out);
 }

@@ -19,7 +19,9 @@
  *   place       jobs whose GPUs by type are the same stay where they are
  *
  * Algorithm 1 as printed never drops a proposal that cannot be met, and would
- * not end; here each is dropped when it has been looked at. A job proposes
+ * not end; here each is dropped when it has been looked at, and likewise a job
+ * that cannot start is passed over (skip=0 is the FIFO mode in which 5.2
+ * compares it with YARN's scheduler). A job proposes
  * again when it runs on what it was given last: its speed there is what the
  * next proposal is measured by.
  *
@@ -45,7 +47,6 @@
  *   release     GPUs that a layout leaves idle are given back
  *   gain=0.25   GPUs go back if less than a quarter of the promised gain is
  *               seen, not only if the job became slower
- *   skip        a job that cannot start does not block those behind it
  *   timeout=0   a job that lost GPUs goes on with the rest at once
  *
  * Invariants: (1) a job has at least gpus_min GPUs, or none; it has none only
@@ -86,7 +87,7 @@ static const struct firn_option table[] = {
     FIRN_NUMBER(struct easyscale, restart_s, "restart", "20", 0, 1e9,
                 "with worth=1: seconds that a change costs a job that names "
                 "no cost"),
-    FIRN_BOOL(struct easyscale, skip, "skip", "0",
+    FIRN_BOOL(struct easyscale, skip, "skip", "1",
               "jobs pass one of the same priority that cannot start"),
     FIRN_BOOL(struct easyscale, several, "several", "0",
               "a job may propose several more GPUs at once, not only one"),
@@ -425,8 +426,7 @@ static void remember(struct es_round *round)
     for (size_t i = 0; i < round->n; i++) {
         const struct es_seat *seat = &round->seats[i];
         const struct firn_job *job = seat->job;
-        bool is_kept = seat->is_parked ||
-                       (seat->past != NULL && seat->past->waits_until_s > 0);
+        bool is_kept = seat->is_parked || seat->has_waited;
         bool is_given = seat->is_changed && seat->has.gpus > 0 &&
                         !seat->is_falling && !seat->is_parked;
         if (!is_given && !is_kept)

@@ -42,6 +42,7 @@ struct es_seat {
     double rate;              /* predicted, when it has grown */
     int lost[FIRN_TYPES_MAX]; /* GPUs taken back for other jobs, this round */
     bool has_lost;
+    bool has_waited; /* `past` says so; it may have moved since */
     bool is_parked;  /* waits for GPUs like those it lost: `has` is kept free
                       * for it, and it runs on nothing */
     bool is_planned; /* `plan` is filled */

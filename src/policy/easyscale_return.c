@@ -22,9 +22,17 @@
 #include <math.h>
 #include <string.h>
 
+/* Its bounds allow it the GPUs of its seat and that many more. */
+static bool can_have(const struct es_seat *seat, int more)
+{
+    int gpus = seat->has.gpus + more;
+    return gpus >= seat->job->spec.gpus_min && gpus <= seat->job->spec.gpus_max;
+}
+
 void es_sit_parked(struct es_round *round, struct es_seat *seat)
 {
     const struct es_past *past = seat->past;
+    seat->has_waited = past != NULL && past->waits_until_s > 0;
     if (past == NULL || !(past->waits_until_s > 0) ||
         seat->job->held.nparts > 0 ||
         (past->waited_s > 0 && past->waited_s < round->view->now_s))
@@ -40,13 +48,22 @@ void es_sit_parked(struct es_round *round, struct es_seat *seat)
     seat->is_parked = seat->has.gpus > 0;
     seat->is_changed = seat->is_parked;
     memcpy(seat->lost, past->lost, sizeof seat->lost);
+    if (!can_have(seat, 0)) { /* a node is gone, or it has other bounds */
+        const int none[FIRN_TYPES_MAX] = {0};
+        es_set(round, seat, none);
+        seat->is_parked = false;
+    }
 }
 
 void es_try_return(struct es_round *round, struct es_seat *seat)
 {
     bool is_there = true;
-    for (int t = 0; t < round->ntypes; t++)
+    int nlost = 0;
+    for (int t = 0; t < round->ntypes; t++) {
         is_there = is_there && seat->lost[t] <= round->free[t];
+        nlost += seat->lost[t];
+    }
+    is_there = is_there && can_have(seat, nlost);
     if (!is_there && round->view->now_s < seat->past->waits_until_s)
         return;
     for (int t = 0; t < round->ntypes && is_there; t++)

@@ -21,17 +21,26 @@
  *                        Alibaba's PAI, scheduler.py) tries the next job
  *
  * firn's options: memory = ours is the prediction of firn/memory.h, which
- * counts the logits and the allocator too. rank = speed puts the most samples a
- * second of the whole job first, then fewer GPUs, the smallest t, the least
- * memory. (By efficiency nearly every model gets the one GPU that can hold it,
- * and since nothing is ever resized the rest of the cluster idles.) rank =
- * fewest: fewest GPUs, then the smallest t, then the least memory. serve =
- * speed keeps a plan off types that are slower than the one it was made for.
- * mix = 0 spreads over one type as long as one has enough. skip = 0: a job that
- * no plan is found for blocks those behind it. docs/results.md has a column of
- * the letter and one with rank = speed, memory = ours, serve = speed and mix =
- * 0; the options were chosen on draws that no scenario uses, which
- * papers/frenzy-fig4.yaml names.
+ * counts the logits and the allocator too. serve = speed keeps a plan off types
+ * that are slower than the one it was made for. mix = 0 spreads over one type
+ * as long as one has enough. skip = 0: a job that no plan is found for blocks
+ * those behind it. rank = speed puts the most samples a second of the whole job
+ * first, then fewer GPUs, the smallest t, the least memory; rank = fewest:
+ * fewest GPUs, then the smallest t, then the least memory.
+ *
+ * docs/results.md has a column of the letter and one with memory = ours, serve
+ * = speed and mix = 0, chosen on draws that no scenario uses (frenzy-fig4 names
+ * them). Mean completion time there, in hours, on the paper's 11 GPUs with 90
+ * jobs and on Sia's cluster with 120:
+ *
+ *     the letter                              0.75   19.8
+ *     memory = ours                           0.60    5.2
+ *     memory = ours, mix = 0                  0.57    5.2
+ *     memory = ours, mix = 0, serve = speed   0.57    4.7
+ *     the same and rank = speed               0.81   13.3
+ *
+ * By speed a job takes many GPUs for little, and nothing is ever resized. The
+ * letter suffers from jobs on GPUs that the formula thinks large enough.
  *
  * HAS, Algorithm 1, with >= for its printed >, which its own examples need:
  *
@@ -60,13 +69,20 @@
 #include <firn/offer.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum rank { EFFICIENCY, FEWEST, SPEED };
 enum memory { OURS, MARP };
 enum others { SMALLEST, FASTEST };
 enum serve { MEMORY, SPEED_TOO };
 
-enum { NOTES = 32, KEY_MAX = 192, WAYS_MAX = 256 };
+/* KEY_MAX: eleven numbers of at most 14 characters, and the application. */
+enum {
+    NOTES = 32,
+    APP_MAX = 80,
+    KEY_MAX = 11 * 14 + APP_MAX + 1,
+    WAYS_MAX = 256
+};
 
 /* A number of GPUs of any of these types. */
 struct frenzy_plan {
@@ -80,14 +96,17 @@ struct kind {
     VEC(struct frenzy_plan) plans; /* best first; never empty */
     bool is_llm;
     bool is_stuck; /* in this round a job of the kind found no plan */
+    int noted;     /* GPUs free, as `note` has it; -1: there is no note yet */
+    char note[64]; /* why jobs of the kind wait */
 };
 
 struct frenzy {
     int rank, memory, others, serve;
     bool skip, mix;
     struct map keys;
-    VEC(struct kind) kinds; /* by number of the key */
-    VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
+    VEC(struct kind) kinds;        /* by number of the key */
+    VEC(int) kind_of;              /* by job id: 1 + its kind; 0: not met */
+    VEC(struct firn_llm_way) ways; /* room for those of one kind */
 };
 
 static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
@@ -199,20 +218,19 @@ static void add_asked(const struct firn_view *view, const struct firn_job *job,
                                   .types = types ? types : job->type_mask}));
 }
 
-static void list_plans(const struct frenzy *frenzy,
-                       const struct firn_view *view, const struct firn_job *job,
-                       struct kind *kind)
+static void list_plans(struct frenzy *frenzy, const struct firn_view *view,
+                       const struct firn_job *job, struct kind *kind)
 {
-    struct firn_llm_way *ways = NULL;
     size_t n = 0;
     kind->plans.n = 0;
+    kind->noted = -1;
     kind->is_llm = job->spec.seq > 0;
     if (kind->is_llm) {
-        ways = firn_view_alloc(view, WAYS_MAX * sizeof *ways);
-        n = firn_view_llm_ways(view, job, ways, WAYS_MAX);
+        vec_reserve(&frenzy->ways, WAYS_MAX);
+        n = firn_view_llm_ways(view, job, frenzy->ways.at, WAYS_MAX);
     }
     for (size_t i = 0; i < n && i < WAYS_MAX; i++)
-        add_plan(frenzy, view, job, &ways[i], kind);
+        add_plan(frenzy, view, job, &frenzy->ways.at[i], kind);
     if (kind->plans.n == 0)
         add_asked(view, job, kind);
     if (frenzy->rank != EFFICIENCY)
@@ -220,20 +238,51 @@ static void list_plans(const struct frenzy *frenzy,
               frenzy->rank == FEWEST ? by_gpus : by_rate);
 }
 
+/* Writes a number in base 32, least digit first, and a blank. */
+static char *put_number(char *at, uint64_t n)
+{
+    do
+        *at++ = "0123456789abcdefghijklmnopqrstuv"[n & 31];
+    while ((n >>= 5) != 0);
+    *at++ = ' ';
+    return at;
+}
+
+/* What makes two jobs one kind, as text. Not by printf: this is a fifth of the
+ * first round. */
+static void write_key(char key[KEY_MAX], const struct firn_job *job)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    bool is_llm = spec->seq > 0;
+    uint64_t memory;
+    memcpy(&memory, &spec->mem_gib, sizeof memory);
+    char *at = put_number(key, (unsigned)spec->gpus);
+    at = put_number(at, job->type_mask);
+    at = put_number(at, memory);
+    if (is_llm) {
+        const unsigned how[] = {
+            (unsigned)spec->gpus_min, (unsigned)spec->gpus_max,
+            (unsigned)spec->seq,      (unsigned)spec->batch,
+            spec->training.precision, spec->training.optimizer,
+            spec->training.attention, spec->training.checkpointing};
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+            at = put_number(at, how[i]);
+        size_t n = strnlen(spec->app, APP_MAX);
+        memcpy(at, spec->app, n);
+        at += n;
+    }
+    *at = '\0';
+}
+
 /* The number of the job's kind, met now if it was not before. */
 static int kind_of(struct frenzy *frenzy, const struct firn_view *view,
                    const struct firn_job *job)
 {
-    const struct firn_job_spec *spec = &job->spec;
     size_t id = (size_t)job->id;
     char key[KEY_MAX];
     if (id < frenzy->kind_of.cap && frenzy->kind_of.at[id] > 0)
         return frenzy->kind_of.at[id] - 1;
-    bool is_llm = spec->seq > 0;
-    snprintf(key, sizeof key, "%d %d %d %d %d %x %g %.60s", spec->gpus,
-             is_llm ? spec->gpus_min : 0, is_llm ? spec->gpus_max : 0,
-             spec->seq, is_llm ? spec->batch : 0, (unsigned)job->type_mask,
-             spec->mem_gib, is_llm ? spec->app : "");
+    write_key(key, job);
     int kind = map_add(&frenzy->keys, key);
     vec_reserve(&frenzy->kinds, frenzy->keys.n);
     if (frenzy->kinds.at[kind].plans.n == 0)
@@ -411,17 +460,21 @@ static bool serve(const struct has *has, const struct firn_job *job,
 }
 
 static void explain(struct has *has, const struct firn_job *job,
-                    const struct kind *kind)
+                    struct kind *kind)
 {
     const struct frenzy_plan *plan = &kind->plans.at[0];
     if (has->notes-- <= 0)
         return;
-    if (plan->need_gib > 0)
-        firn_plan_note(has->plan, job, "needs %d GPUs of %.3g GiB, %d free",
-                       plan->gpus, plan->need_gib, free_of(has, plan->types));
-    else
-        firn_plan_note(has->plan, job, "needs %d GPUs, %d free", plan->gpus,
-                       free_of(has, plan->types));
+    int free = free_of(has, plan->types);
+    if (kind->noted != free && plan->need_gib > 0)
+        snprintf(kind->note, sizeof kind->note,
+                 "needs %d GPUs of %.3g GiB, %d free", plan->gpus,
+                 plan->need_gib, free);
+    else if (kind->noted != free)
+        snprintf(kind->note, sizeof kind->note, "needs %d GPUs, %d free",
+                 plan->gpus, free);
+    kind->noted = free;
+    firn_plan_note(has->plan, job, "%s", kind->note);
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,
@@ -458,6 +511,7 @@ static void fini(void *state)
         vec_release(&frenzy->kinds.at[i].plans);
     vec_release(&frenzy->kinds);
     vec_release(&frenzy->kind_of);
+    vec_release(&frenzy->ways);
     map_release(&frenzy->keys);
 }
 

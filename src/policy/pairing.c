@@ -167,17 +167,15 @@ static void take(struct choice *choice, const struct pick *pick, double below)
 /* The slowdowns of the job and the host, the job run in that way; false: ways
  * make no difference to these two. */
 static bool slowdowns_in(const struct round *round, const struct firn_job *job,
-                         const struct firn_way *way,
-                         const struct pairing_host *host,
+                         const struct firn_way *way, struct pairing_host *host,
                          struct firn_pairtime *time)
 {
-    struct firn_way theirs = pairing_hosts_way(&round->hosts, host->job);
+    const struct firn_way *theirs = pairing_hosts_way(&round->hosts, host);
     double new_xi =
-        firn_view_slowdown_in(round->view, job, way, host->job, &theirs);
+        firn_view_slowdown_in(round->view, job, way, host->job, theirs);
     if (new_xi == 0)
         return false;
-    double xi =
-        firn_view_slowdown_in(round->view, host->job, &theirs, job, way);
+    double xi = firn_view_slowdown_in(round->view, host->job, theirs, job, way);
     if (xi == 0)
         xi = firn_view_slowdown(round->view, host->job, job);
     xi /= host->slow;

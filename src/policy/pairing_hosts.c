@@ -18,8 +18,9 @@ static bool is_one_type(const struct firn_view *view,
     return true;
 }
 
-struct firn_way pairing_hosts_way(const struct pairing_hosts *hosts,
-                                  const struct firn_job *job)
+/* The way a job that holds GPUs runs in this plan. */
+static struct firn_way way_of(const struct pairing_hosts *hosts,
+                              const struct firn_job *job)
 {
     const struct firn_alloc *alloc = firn_plan_of(hosts->plan, job);
     firn_node_id node = alloc->parts[0].node;
@@ -59,7 +60,7 @@ static void add_host(struct pairing_hosts *hosts, const struct firn_job *job,
 static double slow_of(const struct pairing_hosts *hosts,
                       const struct firn_job *job)
 {
-    struct firn_way way = pairing_hosts_way(hosts, job);
+    struct firn_way way = way_of(hosts, job);
     double slow = firn_view_rate(hosts->view, job, &way) / job->rate;
     return slow > 1 && isfinite(slow) ? slow : 1;
 }
@@ -107,7 +108,7 @@ void pairing_hosts_find(struct pairing_hosts *hosts)
 void pairing_hosts_started(struct pairing_hosts *hosts,
                            const struct firn_job *job)
 {
-    struct firn_way way = pairing_hosts_way(hosts, job);
+    struct firn_way way = way_of(hosts, job);
     double rate = firn_view_rate(hosts->view, job, &way);
     double work_s = pairing_hosts_work_s(hosts, job);
     add_host(hosts, job, firn_plan_room(hosts->plan, job, PAIRING_CROWD),
@@ -135,12 +136,20 @@ void pairing_hosts_taken(struct pairing_hosts *hosts, struct pairing_host *host,
     }
 }
 
+const struct firn_way *pairing_hosts_way(const struct pairing_hosts *hosts,
+                                         struct pairing_host *host)
+{
+    if (host->way.gpus == 0)
+        host->way = way_of(hosts, host->job);
+    return &host->way;
+}
+
 double pairing_hosts_gib(const struct pairing_hosts *hosts,
                          struct pairing_host *host)
 {
-    if (host->mem_gib < 0) {
-        struct firn_way way = pairing_hosts_way(hosts, host->job);
-        host->mem_gib = firn_view_load(hosts->view, host->job, &way).mem_gib;
-    }
+    if (host->mem_gib < 0)
+        host->mem_gib = firn_view_load(hosts->view, host->job,
+                                       pairing_hosts_way(hosts, host))
+                            .mem_gib;
     return host->mem_gib;
 }

@@ -158,7 +158,7 @@ void variant_text(const struct repro_book *book, const struct repro_part *part,
     }
     struct repro_figure ours = verdict.ours[verdict.by];
     figure_text(claim, ours.at, out);
-    if (ours.draws > 1) {
+    if (ours.draws > 1 && !isnan(ours.at)) {
         buf_puts(out, " (");
         interval_text(claim, ours, out);
         buf_putc(out, ')');

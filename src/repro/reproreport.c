@@ -330,8 +330,9 @@ static void put_head(const struct repro_book *book, struct firn_buf *out)
         "| zero | one side is 0, so there is no ratio |\n"
         "| not reproducible | the data are not public; not counted |\n\n"
         "`firn repro --plant POLICY` puts a wrong policy in the place of those "
-        "that the claims are\nabout; then no claim may hold. The tests of "
-        "firn do this with every scenario.\n\n**");
+        "that the claims are\nabout, and `--mute` takes the noise out of the "
+        "figures that vary it; then no claim may\nhold. The tests of firn do "
+        "both with every scenario.\n\n**");
     tally_text(tally_book(book, NULL), out);
     buf_puts(out, ".**\n\n");
 }

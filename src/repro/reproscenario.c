@@ -29,6 +29,7 @@ static const cyaml_schema_value_t word = {
 static const cyaml_schema_field_t option_fields[] = {
     TEXT("profiles", MAY, repro_options, profiles),
     TEXT("restart-cost", MAY, repro_options, restart_cost),
+    TEXT("handover", MAY, repro_options, handover),
     TEXT("interval", MAY, repro_options, interval),
     TEXT("quantum", MAY, repro_options, quantum),
     TEXT("share", MAY, repro_options, share),
@@ -172,6 +173,7 @@ static const struct {
 } options[] = {
     OPTION("profiles", profiles, false),
     OPTION("restart-cost", restart_cost, false),
+    OPTION("handover", handover, false),
     OPTION("interval", interval, false),
     OPTION("quantum", quantum, false),
     OPTION("share", share, true),

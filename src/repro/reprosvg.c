@@ -182,9 +182,11 @@ static void put_legend(const struct frame *frame, struct firn_buf *out)
                    RIGHT + 14, y - 4, RIGHT + 34, y - 4, colours[i % 8]);
         put_text(out, RIGHT + 40, y, "start", it->policies[i].label);
     }
+    double y = TOP + 20 + 18 * (int)it->policies_count;
     if (it->numbers_count > 0)
-        put_text(out, RIGHT + 14, TOP + 20 + 18 * (int)it->policies_count,
-                 "start", "dashed: the paper");
+        put_text(out, RIGHT + 14, y, "start", "dashed: the paper");
+    if (has_draws(frame->part))
+        put_text(out, RIGHT + 14, y + 18, "start", "upright: 95 % interval");
 }
 
 bool svg_plot(const struct repro_book *book, const struct repro_part *part,

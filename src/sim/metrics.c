@@ -1,8 +1,10 @@
 /* metrics.c - integrals, percentiles and finish-time fairness.
  *
- * Completion time (JCT) = end - submission; queueing = JCT - time with GPUs.
- * Percentiles interpolate linearly between ranks (numpy's default), so they
- * can be compared with what others print.
+ * Completion time (JCT) = end - submission; queueing = JCT - time with GPUs. In
+ * the sums of a group queueing has the time, too, in which GPUs that a job
+ * holds had not been handed over by the job before. Percentiles interpolate
+ * linearly between ranks (numpy's default), so they can be compared with what
+ * others print.
  *
  * Finish-time fairness (Themis, NSDI'20), against a 1/N share:
  *
@@ -226,7 +228,7 @@ static void add_samples(struct metrics *metrics, const struct firn_job *job,
 }
 
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
-                    double now_s, double finished_s)
+                    double now_s, double finished_s, double waited_s)
 {
     integrate(metrics, now_s);
     let_go(metrics, job, now_s);
@@ -236,7 +238,7 @@ double metrics_done(struct metrics *metrics, const struct firn_job *job,
     vec_add(&metrics->jct_s, jct_s);
     vec_add(&metrics->queue_s, jct_s - held_s);
     vec_add(&metrics->rho, rho);
-    add_to_group(metrics, job, jct_s, jct_s - held_s);
+    add_to_group(metrics, job, jct_s, jct_s - held_s + waited_s);
     add_samples(metrics, job, held_s);
     int c = class_of(job->spec.gpus);
     metrics->class_sum_s[c] += jct_s;

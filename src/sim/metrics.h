@@ -63,9 +63,10 @@ void metrics_step(struct metrics *metrics, const struct firn_step *step);
 void metrics_report(struct metrics *metrics, const struct firn_job *job,
                     double resumes_s, double now_s);
 /* A job finished, at `finished_s` by its own account; it still holds its GPUs.
- * Returns its rho. */
+ * `waited_s` of the time that it held GPUs they were not free yet: queueing to
+ * its group. Returns its rho. */
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
-                    double now_s, double finished_s);
+                    double now_s, double finished_s, double waited_s);
 void metrics_result(struct metrics *metrics, struct firn_sim_result *out);
 
 #endif

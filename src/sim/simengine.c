@@ -1,7 +1,9 @@
 /* simengine.c - virtual time: jobs progress at constant rates between events.
  *
  * A job that gets GPUs at t makes no progress until t + restart cost (its
- * first start is free unless the cadence charges it), then gains `rate`
+ * first start is free unless the cadence charges it), or, where handing over
+ * takes time, until the last of its GPUs is free and that cost is over
+ * (handover.h); then it gains `rate`
  * reference seconds a second, and completes when it has duration_s of them.
  * A truth may limit a rate to a part of the work; at its end the job turns to
  * another rate, which is reported and asks for no decision.
@@ -111,7 +113,7 @@ static void report_to_core(struct simengine *engine, struct simjob *sj,
 {
     const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
-        report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
+        report.rate *= noise_next(&sj->noise, size);
     if (engine->tasks_told != NULL)
         report.rate *= taskfeed_belief(engine->tasks_told, sj);
     struct simreport out = {.event = {.kind = FIRN_EVENT_REPORT,
@@ -213,7 +215,10 @@ static void start(struct simengine *engine, const struct firn_step *step)
     sj->since_s = engine->world.now_s;
     double cost_s = restart_cost_s(engine, job) -
                     earlier(step->to->how.ahead_s, AHEAD_MAX_S);
-    sj->resumes_s = engine->world.now_s + later(cost_s, 0);
+    double ready_s =
+        handover_ready_s(&engine->handover, step->to, engine->world.now_s);
+    sj->waited_s += ready_s - engine->world.now_s;
+    sj->resumes_s = ready_s + later(cost_s, 0);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
     sharers_join(engine, sj, step->to);
@@ -225,12 +230,32 @@ static void start(struct simengine *engine, const struct firn_step *step)
     schedule(engine, sj);
 }
 
+/* When a job that is told so now lets GPUs go: at the end of its mini-batch,
+ * and when its checkpoint is written. One that does not run has nothing to
+ * end. */
+static double lets_go_s(const struct simengine *engine, const struct simjob *sj)
+{
+    const struct truth *truth = &engine->truth;
+    double now_s = engine->world.now_s;
+    if (now_s < sj->resumes_s)
+        return now_s;
+    double step_s = truth->step_s != NULL
+                        ? truth->step_s(truth, sj->job, &sj->job->held)
+                        : 0;
+    if (step_s > 0)
+        now_s += step_s - fmod(sj->run_s, step_s);
+    return now_s + engine->world.options->handover_s;
+}
+
 static void stop(struct simengine *engine, const struct firn_step *step)
 {
     struct simjob *sj = &engine->jobs.at[step->job->slot];
     account(engine, sj);
     if (engine->tasks_told != NULL)
         taskfeed_tell(engine->tasks_told, sj, sj->done_s);
+    if (engine->handover.free_s != NULL && !step->is_loss)
+        handover_leave(&engine->handover, &step->job->held, step->to,
+                       lets_go_s(engine, sj));
     if (step->is_loss)
         roll_back(engine, sj);
     sharers_leave(engine, sj);
@@ -375,6 +400,8 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     engine->heard_s = -1;
     if (engine->table != NULL)
         engine->tasks_told = taskfeed_new(options->seed, options->transfer_key);
+    if (options->handover_s > 0)
+        handover_open(&engine->handover, options->cluster);
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
@@ -404,6 +431,7 @@ static void close_engine(void *state)
     vec_release(&engine->tasks);
     heap_release(&engine->finishes);
     failures_release(&engine->failures);
+    handover_close(&engine->handover);
     mem_free(engine->occupants);
     mem_free(engine->first_gpu);
 }
@@ -571,6 +599,14 @@ static const struct firn_report *truth_of(const void *state,
     return &engine->jobs.at[job->slot].reported;
 }
 
+static double waited_s(const void *state, const struct firn_job *job)
+{
+    const struct simengine *engine = state;
+    return (size_t)job->slot < engine->jobs.cap
+               ? engine->jobs.at[job->slot].waited_s
+               : 0;
+}
+
 const struct firn_engine_def simengine_def = {
     .name = "sim",
     .summary = "virtual time over a trace",
@@ -590,4 +626,5 @@ const struct firn_world_def world_honest = {
     .summary = "event-driven, every cost charged",
     .engine = &simengine_def,
     .truth_of = truth_of,
+    .waited_s = waited_s,
 };

@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "core/llmjobs.h"
 #include "sim/failure.h"
+#include "sim/handover.h"
 #include "sim/noise.h"
 #include "sim/truth.h"
 #include "sim/world.h"
@@ -26,6 +27,7 @@ struct simjob {
     double run_s;            /* progressing since the last (re)start */
     double saved_s;          /* done_s at the last checkpoint */
     double until_s;          /* done_s at which the rate changes; infinity */
+    double waited_s;         /* for GPUs that were not handed over yet */
     struct firn_report reported; /* without noise: the last report */
     struct noise noise;          /* on what it reports */
     int after; /* task whose weights it began with (transfers.h); 0: none */
@@ -65,6 +67,7 @@ struct simengine {
     VEC(struct simreport) reports;
     size_t next_report;
     struct failures failures;
+    struct handover handover;
     VEC(int) tasks; /* of fine-tuning jobs that have ended, by id; 0: of none */
 
     /* The jobs on each shared GPU, jobs_per_gpu slots each, GPUs numbered

@@ -50,6 +50,11 @@ struct truth {
                               const struct firn_alloc *alloc,
                               const struct truth_near *near, double done_s);
 
+    /* Seconds of one step (a mini-batch of every thread) of the job on these
+     * GPUs; 0 when that is not known. NULL: it never is. */
+    double (*step_s)(const struct truth *truth, const struct firn_job *job,
+                     const struct firn_alloc *alloc);
+
     /* How long a job takes alone on the GPUs it asked for, of those types
      * (a mask); NaN when that is not known. Sets its restart cost too when
      * the trace names none. May be NULL. */

@@ -216,6 +216,45 @@ static double merged_rate(const struct going *g, const struct firn_job *job,
     return transfers_rate(task, other, ratio, &joint, &g->ref);
 }
 
+/* False when no profile says how it goes. */
+static bool set_out(struct going *g, const struct truth_table *t,
+                    const struct firn_job *job, const struct firn_alloc *alloc)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    *g = (struct going){.t = t};
+    g->app = known_find(&t->tables.known, spec->app, job->type_mask);
+    if (g->app.profile == NULL || llmjobs_is(spec))
+        return false;
+    g->here = spread_of(t->tables.known.cluster, alloc);
+    g->ask = (struct trainer_ask){.app = &g->app,
+                                  .where = &g->here,
+                                  .batch = spec->batch,
+                                  .tunes = alloc->tunes,
+                                  .passes = alloc->how.passes,
+                                  .frozen_max = spec->frozen_max,
+                                  .parallel =
+                                      (enum firn_parallel)alloc->how.parallel,
+                                  .stages = alloc->how.stages};
+    g->parts = trainer_parts(t->trainer, &g->ask);
+    g->ref = reference(t, &g->app, spec);
+    if (alloc->tunes & FIRN_TUNE_THREADS)
+        set_threads(g, spec, alloc);
+    return true;
+}
+
+/* Of all its threads, or of its batch; with nothing frozen. */
+static double step_s(const struct truth *truth, const struct firn_job *job,
+                     const struct firn_alloc *alloc)
+{
+    struct going g;
+    if (!set_out(&g, truth->state, job, alloc))
+        return 0;
+    struct setting setting = trainer_setting(g.t->trainer, &g.ask, 0);
+    if (g.threads.number > 0)
+        return threads_iteration_s(&g.threads, &setting);
+    return run(g.t, &g.app, &g.here, &setting).iteration_s;
+}
+
 static struct truth_pace pace(const struct truth *truth,
                               const struct firn_job *job,
                               const struct firn_alloc *alloc,
@@ -223,26 +262,11 @@ static struct truth_pace pace(const struct truth *truth,
 {
     const struct truth_table *t = truth->state;
     const struct firn_job_spec *spec = &job->spec;
-    struct going g = {.t = t};
-    g.app = known_find(&t->tables.known, spec->app, job->type_mask);
-    if (g.app.profile == NULL || llmjobs_is(spec)) {
+    struct going g;
+    if (!set_out(&g, t, job, alloc)) {
         double rate = t->base.rate(&t->base, job, alloc, near->sharers);
         return (struct truth_pace){rate, INFINITY};
     }
-    g.here = spread_of(t->tables.known.cluster, alloc);
-    g.ask = (struct trainer_ask){.app = &g.app,
-                                 .where = &g.here,
-                                 .batch = spec->batch,
-                                 .tunes = alloc->tunes,
-                                 .passes = alloc->how.passes,
-                                 .frozen_max = spec->frozen_max,
-                                 .parallel =
-                                     (enum firn_parallel)alloc->how.parallel,
-                                 .stages = alloc->how.stages};
-    g.parts = trainer_parts(t->trainer, &g.ask);
-    g.ref = reference(t, &g.app, spec);
-    if (alloc->tunes & FIRN_TUNE_THREADS)
-        set_threads(&g, spec, alloc);
     double merged = near->merged ? merged_rate(&g, job, near->merged) : 0;
     if (merged > 0)
         return (struct truth_pace){merged, INFINITY};
@@ -358,6 +382,7 @@ struct truth truth_from_table(struct truth_table *table,
     truth.state = table;
     truth.rate = rate;
     truth.pace = pace;
+    truth.step_s = step_s;
     truth.duration_s = duration_s;
     truth.knows = knows;
     return truth;

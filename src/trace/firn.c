@@ -4,7 +4,7 @@
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
  *     [,seq][,may_merge][,frozen_max][,threads][,one_type]
- *     [,best_effort]
+ *     [,best_effort][,precision][,optimizer][,attention][,checkpointing]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may be
@@ -135,6 +135,26 @@ static bool read_restart(const struct row *row, struct firn_job_spec *spec,
     return false;
 }
 
+/* How a language model is trained; the four columns are in the order of the
+ * settings. */
+static bool read_training(const struct row *row, struct firn_job_spec *spec,
+                          struct firn_error *err)
+{
+    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++) {
+        int column = WRITE_PRECISION + i;
+        const char *word = row_text(row, column);
+        if (firn_training_set(&spec->training, (enum firn_training_setting)i,
+                              word))
+            continue;
+        firn_fail(err, FIRN_EINVAL,
+                  "'%s' is '%.40s', which is none of its "
+                  "values (docs/trace-formats.md)",
+                  columns[column], word);
+        return false;
+    }
+    return true;
+}
+
 /* A sequence: then it must be a language model that one can train. */
 static bool read_seq(const struct row *row, struct firn_job_spec *spec,
                      struct firn_error *err)
@@ -184,7 +204,7 @@ static bool read_rest(const struct row *row, struct firn_job_spec *spec,
     spec->app = row_text(row, WRITE_APP);
     spec->group = row_text(row, WRITE_GROUP);
     spec->types = row_text(row, WRITE_TYPES);
-    return read_seq(row, spec, err);
+    return read_training(row, spec, err) && read_seq(row, spec, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,

@@ -33,7 +33,11 @@
     X(FROZEN, "frozen_max")   \
     X(THREADS, "threads")     \
     X(ONE_TYPE, "one_type")   \
-    X(EFFORT, "best_effort")
+    X(EFFORT, "best_effort")  \
+    X(PRECISION, "precision") \
+    X(OPTIMIZER, "optimizer") \
+    X(ATTENTION, "attention") \
+    X(CHECKPOINTING, "checkpointing")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

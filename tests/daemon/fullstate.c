@@ -43,7 +43,7 @@ static enum firn_status attempt(struct book *book, struct live_job *job,
     struct firn_trainer_report report = firn_trainer_report_unknown();
     int64_t number = 0;
     FIRN_TRY(book_held(book, job, "n0[0]", err));
-    FIRN_TRY(book_ride(book, job, &number, err));
+    FIRN_TRY(book_open_attempt(book, job, &number, err));
     FIRN_TRY(book_state(book, job, LIVE_RUNNING, LIVE_BECAUSE_POLICY, at_s, "",
                         err));
     report.step = 1000 * (uint64_t)number;

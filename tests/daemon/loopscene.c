@@ -82,6 +82,8 @@ static void start(struct fake *f, firn_job_id id)
     int64_t attempt = 0;
     enum firn_status status =
         f->host.next_attempt(f->host.arg, id, &attempt, &err);
+    if (status == FIRN_OK)
+        status = f->host.keep(f->host.arg, &err);
     if (status == FIRN_EUNSAVED)
         return; /* its number is not on disk: it is tried again */
     assert_int_equal(status, FIRN_OK);

@@ -84,7 +84,7 @@ static void turn(struct liveset *d, int i)
     mem_free(large);
     assert_true(is_new);
     assert_int_equal(job->id, i + 1);
-    assert_int_equal(book_ride(d->book, job, &attempt, &oops), FIRN_OK);
+    assert_int_equal(book_open_attempt(d->book, job, &attempt, &oops), FIRN_OK);
     assert_int_equal(book_held(d->book, job, "n0[0]", &oops), FIRN_OK);
     if (i > 1) {
         struct live_job *other = book_job(d->book, i - 1);

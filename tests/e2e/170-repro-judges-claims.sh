@@ -132,7 +132,7 @@ grep -q ymir "$tmp/out" && fail "icefrog is not ymir"
 # Without the data a scenario is skipped, and says so.
 run 0 repro sjf-bsbf-table2
 out_has "skipped: FIRN_DATA is not set"
-out_has "0 of 0 claims hold; 3 skipped"
+out_has "0 of 0 claims hold; 4 skipped"
 FIRN_DATA=$tmp run 0 repro sjf-bsbf-table2
 out_has "skipped: sjf_bsbf/trace-data/trace_data_new.csv: file not found"
 exit 0

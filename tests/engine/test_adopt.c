@@ -331,7 +331,7 @@ static void use_shepherd(const char *path)
  * is over. */
 static pid_t start_slowly(void)
 {
-    const struct local *engine = host.state;
+    struct local *engine = host.state;
     pid_t pids[2];
     FILE *out = fopen(folder_file("slow"), "w");
     fprintf(out, "#!/bin/sh\nexec %s --work wait %s\n", workers_program(),
@@ -344,6 +344,7 @@ static pid_t start_slowly(void)
     workers_await(folder_file("ready"), 1);
     livehost_drain(&host);
     roster_find(&engine->roster, 0)->until_s = 0;
+    engine->has_changes = engine->is_stale = true;
     assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
     return pids[0];
 }

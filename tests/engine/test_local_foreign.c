@@ -191,6 +191,7 @@ static int look(void)
     struct firn_event event;
     int reported = -1;
     engine()->foreign_s = 0; /* it is due */
+    engine()->has_changes = true;
     while (host.engine->next(host.state, 0, &event, &host.err))
         if (event.kind == FIRN_EVENT_TAKEN) {
             assert_int_equal(event.taken.node, 0);
@@ -230,6 +231,7 @@ static void foreign_processes_are_checked_only_when_due(void **state)
     assert_false(host.engine->next(host.state, 0, &event, &host.err));
     double due_s = host.engine->now_s(host.state) + 0.05;
     engine()->foreign_s = due_s;
+    engine()->has_changes = engine()->is_stale = true;
     while (!host.engine->next(host.state, 0, &event, &host.err)) {
         struct pollfd fd = {.fd = host.engine->wake_fd(host.state),
                             .events = POLLIN};

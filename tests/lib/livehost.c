@@ -82,6 +82,17 @@ static enum firn_status next_attempt(void *arg, firn_job_id id,
     return fclose(out) == 0 ? FIRN_OK : firn_fail(err, FIRN_EIO, "no file");
 }
 
+static enum firn_status keep_numbers(void *arg, struct firn_error *err)
+{
+    struct livehost *host = arg;
+    if (host->nunkept > 0) {
+        host->nunkept--;
+        return firn_fail(err, FIRN_EUNSAVED, "the disk is full");
+    }
+    host->nkept++;
+    return FIRN_OK;
+}
+
 static void set(struct livehost *host, const char *name, const char *value)
 {
     assert_int_equal(firn_option_set(host->engine->options, host->state,
@@ -115,7 +126,8 @@ static void open_once(struct livehost *host, const char *engine,
     for (const char *at = folder_path(); *at != '\0'; at++)
         sum = (sum ^ (unsigned char)*at) * 1099511628211u;
     snprintf(host->mark, sizeof host->mark, "%016llx", (unsigned long long)sum);
-    struct firn_engine_host calls = {host, host->mark, launch, next_attempt};
+    struct firn_engine_host calls = {host, host->mark, launch, next_attempt,
+                                     keep_numbers};
     assert_int_equal(host->engine->attach(host->state, &calls, &host->err),
                      FIRN_OK);
 }

@@ -27,6 +27,8 @@ struct livehost {
     struct livehost_job jobs[LIVE_JOBS];
     char mark[20]; /* of all processes of its jobs */
     int nrefused;  /* attempt numbers still to be refused */
+    int nkept;     /* commits of numbers */
+    int nunkept;   /* commits that fail before one succeeds */
     struct arena text;
     char seen[1 << 14]; /* all events: "STARTING 0.1; DONE 0.1=0; " */
     struct firn_error err;

@@ -57,7 +57,7 @@ static const struct bound bounds[] = {
     {"icefrog", INFINITY, 12},
     {"icefrog-batch", INFINITY, 12},
     {"ymir", INFINITY, 30},
-    {"easyscale", SMALL_S, INFINITY},
+    {"easyscale", INFINITY, INFINITY},
 };
 enum { NBOUNDS = sizeof bounds / sizeof *bounds };
 

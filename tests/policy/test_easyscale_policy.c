@@ -26,7 +26,7 @@
 #define SEVERAL                                                  \
     "easyscale.several=1 easyscale.again=1 easyscale.release=1 " \
     "easyscale.gain=0.25"
-#define OWN SEVERAL " easyscale.worth=1 easyscale.skip=1 easyscale.timeout=0"
+#define OWN SEVERAL " easyscale.worth=1 easyscale.timeout=0"
 
 static struct scene *open_scene(const char *text, const char *settings)
 {
@@ -123,10 +123,10 @@ static void a_running_job_grows_only_if_it_gains_the_restart_back(void **unused)
 static void gangs_hold_what_they_asked_for(void **unused)
 {
     (void)unused;
-    gives("1 node x 8 gpus; A wants 3; B wants 6; C wants 2",
-          "easyscale.skip=1", "A: n0[0-2]  B: -  C: n0[3-4]");
     gives("1 node x 8 gpus; A wants 3; B wants 6; C wants 2", NULL,
-          "A: n0[0-2]  B: -  C: -");
+          "A: n0[0-2]  B: -  C: n0[3-4]");
+    gives("1 node x 8 gpus; A wants 3; B wants 6; C wants 2",
+          "easyscale.skip=0", "A: n0[0-2]  B: -  C: -");
 }
 
 /* ---- the paper's letter ---- */
@@ -561,11 +561,10 @@ static int remove_toy(void **state)
     "#firn-trace " \
     "1\nname,submit_s,gpus,duration_s,gpus_min,gpus_max,app,batch\n"
 
-#define OWN_LIST                                                        \
-    "easyscale.several=1", "easyscale.again=1", "easyscale.release=1",  \
-        "easyscale.gain=0.25", "easyscale.worth=1", "easyscale.skip=1", \
-        "easyscale.timeout=0"
-enum { OWN_COUNT = 7 };
+#define OWN_LIST                                                       \
+    "easyscale.several=1", "easyscale.again=1", "easyscale.release=1", \
+        "easyscale.gain=0.25", "easyscale.worth=1", "easyscale.timeout=0"
+enum { OWN_COUNT = 6 };
 static const char *const own[] = {OWN_LIST};
 
 static double play_toy(const char *cluster, const char *row, const char *set,
