@@ -2,8 +2,11 @@
  *
  * Invariants:
  * (1) every address handed out is aligned for any type;
- * (2) after a reset at most one chunk is left, the largest ever needed, so the
- *     steady state of a repeated round is one chunk and no malloc.
+ * (2) after a reset at most one chunk is left, the largest, so the steady state
+ *     of a repeated round is one chunk and no malloc;
+ * (3) none is left that is above SHRINK_FROM and of which less than a
+ *     SHRINK_BY-th was used: one large round among small ones does not keep its
+ *     memory.
  * Cost: O(bytes) for zeroing, O(1) otherwise.
  */
 #include "base/arena.h"
@@ -19,7 +22,7 @@ struct arena_chunk {
     alignas(max_align_t) char bytes[];
 };
 
-enum { FIRST_BYTES = 4096 };
+enum { FIRST_BYTES = 4096, SHRINK_FROM = 1 << 20, SHRINK_BY = 8 };
 
 void arena_init(struct arena *arena)
 {
@@ -46,6 +49,7 @@ void *arena_alloc(struct arena *arena, size_t bytes)
         add_chunk(arena, bytes);
     char *at = arena->top->bytes + arena->used;
     arena->used += bytes;
+    arena->total += bytes;
     return memset(at, 0, bytes);
 }
 
@@ -82,9 +86,14 @@ void arena_reset(struct arena *arena)
 {
     if (arena->top == NULL)
         return;
+    if (arena->top->size > SHRINK_FROM &&
+        arena->total < arena->top->size / SHRINK_BY) {
+        arena_release(arena); /* (3) */
+        return;
+    }
     free_below(arena->top->below); /* (2): chunks only grow */
     arena->top->below = NULL;
-    arena->used = 0;
+    arena->used = arena->total = 0;
 }
 
 void arena_release(struct arena *arena)

@@ -2,7 +2,7 @@
  *
  * Allocation is a pointer bump, zeroed and never NULL. Reset keeps the largest
  * chunk, so a round that runs ten million times allocates from the system a
- * handful of times.
+ * handful of times. A large chunk of which little was used is given back.
  */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
@@ -13,6 +13,7 @@ struct arena_chunk;
 struct arena {
     struct arena_chunk *top; /* newest chunk; older ones behind it */
     size_t used;             /* bytes used in `top` */
+    size_t total;            /* bytes handed out since the last reset */
 };
 
 /* A zeroed struct is a valid empty arena. */

@@ -66,13 +66,16 @@ static double due_s(const struct local *local, const struct localjob *job,
 /* When the next launch or request to leave is due, if there is one. */
 static double paced_s(const struct local *local, double now_s)
 {
+    double due = INFINITY;
     for (size_t i = 0; i < local->roster.jobs.n; i++) {
         const struct localjob *job =
             (const struct localjob *)local->roster.jobs.at[i];
-        if (job->base.is_numbered || (job->needs_signal && job->pid != 0))
-            return pace_next_s(&local->pace, now_s);
+        if (job->base.is_numbered)
+            due = fmin(due, pace_next_s(&local->launches, now_s));
+        if (local_is_askable(job))
+            due = fmin(due, pace_next_s(&local->asks, now_s));
     }
-    return INFINITY;
+    return due;
 }
 
 /* Sets the timer, unless it is set: a time "from now on" must not move on with
@@ -133,7 +136,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
 {
     struct local *local = state;
     roster_open(&local->roster);
-    local->pace = (struct pace){.burst_s = 0.01};
+    local->launches = local->asks = (struct pace){.burst_s = 0.03};
     local->is_stale = local->has_changes = true;
     FIRN_TRY(passenv_check(local->pass_env, err));
     FIRN_TRY(gpus_open(&local->gpus, local->spec, err));

@@ -95,8 +95,7 @@ void local_drop(struct local *local, struct localjob *job)
     roster_drop(&local->roster, &job->base);
 }
 
-/* Can it be asked now? Else when its shepherd is known, if ever. */
-static bool is_askable(const struct localjob *job)
+bool local_is_askable(const struct localjob *job)
 {
     return job->needs_signal && job->pid != 0;
 }
@@ -117,12 +116,12 @@ void local_ask_some(struct local *local)
     double now_s = local_now_s(local);
     for (size_t i = 0; i < r->jobs.n; i++) {
         struct localjob *job = (struct localjob *)r->jobs.at[i];
-        if (!is_askable(job))
+        if (!local_is_askable(job))
             continue;
-        if (pace_next_s(&local->pace, now_s) > now_s)
+        if (pace_next_s(&local->asks, now_s) > now_s)
             return;
         send_request(local, job);
-        pace_pay(&local->pace, now_s, ask_s);
+        pace_pay(&local->asks, now_s, ask_s);
     }
 }
 
@@ -135,6 +134,8 @@ void local_leave(struct local *local, struct localjob *job)
     job->base.until_s =
         local_now_s(local) + 2 * job->base.grace_s + local->force_s;
     job->needs_signal = true;
+    if (local_is_askable(job))
+        job->base.until_s = INFINITY; /* its time begins when it is asked */
     local_ask_some(local);
     roster_phase(&local->roster, &job->base, FIRN_PHASE_LEAVING);
 }

@@ -13,9 +13,10 @@
  *
  * Launches are paced: a spawn waits until the child runs its program, and each
  * new process takes processor time from firnd. 64 launches in one turn left
- * requests waiting for 0.3 to 0.8 s on two cores; now two are made at once, and
- * one every 10 ms after them. A job with a number that is not launched yet has
- * no process and can be stopped or cancelled at once (engine/roster.h).
+ * requests waiting for 0.3 to 0.8 s on two cores. Now at most four are made at
+ * once, and after them one every 10 ms, or at longer distances if a launch
+ * takes more than half of that. A job with a number that is not launched yet
+ * has no process and can be stopped or cancelled at once (engine/roster.h).
  */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
@@ -244,11 +245,12 @@ void local_start_some(struct local *local)
     roster_number(&local->roster, &starts);
     herd_release(&search.herd);
     double began_s = local_now_s(local);
-    while (pace_next_s(&local->pace, began_s) <= began_s &&
+    while (pace_next_s(&local->launches, began_s) <= began_s &&
            (job = roster_next_to_launch(&local->roster)) != NULL) {
         launch_one(local, (struct localjob *)job);
         double now_s = local_now_s(local);
-        pace_pay(&local->pace, now_s, fmax(launch_s, 2 * (now_s - began_s)));
+        pace_pay(&local->launches, now_s,
+                 fmax(launch_s, 2 * (now_s - began_s)));
         began_s = now_s;
     }
 }

@@ -45,7 +45,7 @@ struct local {
     struct roster roster;          /* its jobs */
     VEC(struct localboard) boards; /* empty without a driver */
     double foreign_s;              /* the next look for foreign processes */
-    struct pace pace;              /* of launches and requests to leave */
+    struct pace launches, asks;    /* asks: requests to leave */
     double turned_s;  /* jobs that may start at this time were looked for */
     bool has_changes; /* by a step: look, although nothing woke the engine */
     bool is_stale;    /* the timer is not set for the present state */
@@ -70,6 +70,8 @@ void local_variables(const struct local *local, const struct localjob *job,
 
 /* The attempt shall leave; local_ask_some() asks it to. */
 void local_leave(struct local *local, struct localjob *job);
+/* Shall it be asked to leave, and is its shepherd known? */
+bool local_is_askable(const struct localjob *job);
 /* Asks attempts to leave, in their order, as many as the pace allows. */
 void local_ask_some(struct local *local);
 /* Has the job to be looked at now? */

@@ -53,6 +53,28 @@ static void a_repeated_round_ends_in_one_chunk(void **state)
     arena_release(&arena);
 }
 
+static void one_large_round_among_small_ones_keeps_no_memory(void **state)
+{
+    (void)state;
+    struct arena arena = {0};
+    arena_alloc(&arena, 64 << 20);
+    arena_reset(&arena);
+    assert_non_null(arena.top); /* another one may be as large */
+    arena_alloc(&arena, 9 << 20);
+    arena_reset(&arena);
+    assert_non_null(arena.top); /* more than an eighth was used */
+    for (int i = 0; i < 1000; i++)
+        arena_alloc(&arena, 1 << 10);
+    arena_reset(&arena);
+    assert_null(arena.top);
+    arena_alloc(&arena, 1 << 19); /* a small one is kept */
+    arena_reset(&arena);
+    arena_alloc(&arena, 1);
+    arena_reset(&arena);
+    assert_non_null(arena.top);
+    arena_release(&arena);
+}
+
 static void a_piece_may_be_larger_than_any_chunk(void **state)
 {
     (void)state;
@@ -97,6 +119,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_are_zeroed_aligned_and_apart),
         cmocka_unit_test(a_repeated_round_ends_in_one_chunk),
+        cmocka_unit_test(one_large_round_among_small_ones_keeps_no_memory),
         cmocka_unit_test(a_piece_may_be_larger_than_any_chunk),
         cmocka_unit_test(a_printed_text_is_as_long_as_it_must_be),
         cmocka_unit_test(releasing_twice_or_nothing_is_fine),

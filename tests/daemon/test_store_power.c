@@ -97,7 +97,8 @@ static void change(struct liveset *d, int i)
     snprintf(name, sizeof name, "job%d", i);
     if (i % 2 == 0) {
         struct live_job *job = liveset_submit(d, name, "ann", name, NULL);
-        assert_int_equal(book_open_attempt(d->book, job, &attempt, &oops), FIRN_OK);
+        assert_int_equal(book_open_attempt(d->book, job, &attempt, &oops),
+                         FIRN_OK);
     } else {
         struct live_job *job = book_job(d->book, i / 2 + 1);
         assert_int_equal(book_held(d->book, job, "n0[0]", &oops), FIRN_OK);

@@ -312,7 +312,7 @@ static void sharing_jobs_run_together_and_whole_jobs_wait(void **state)
     livehost_step(&host, 1, "n0[0]~");
     livehost_step(&host, 2, "n0[0]~");
     workers_await(folder_file("ready1"), 1);
-    workers_await(folder_file("ready2"), 1);
+    livehost_await_ready(&host, folder_file("ready2"), 1);
     livehost_step(&host, 4, "n0[0]");
     livehost_step(&host, 0, "n0[0]~"); /* a third sharer */
     livehost_drain(&host);

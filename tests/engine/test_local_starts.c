@@ -36,12 +36,12 @@ static struct local *engine(void)
 /* Nothing is launched and no attempt is asked to leave before go_on(). */
 static void hold_up(void)
 {
-    engine()->pace.paid_s = INFINITY;
+    engine()->launches.paid_s = engine()->asks.paid_s = INFINITY;
 }
 
 static void go_on(void)
 {
-    engine()->pace.paid_s = 0;
+    engine()->launches.paid_s = engine()->asks.paid_s = 0;
     engine()->has_changes = engine()->is_stale = true;
 }
 
@@ -139,7 +139,8 @@ static void jobs_are_launched_in_the_order_of_their_steps(void **state)
     end_all(JOBS);
 }
 
-static void two_launches_are_made_at_once_and_the_others_later(void **state)
+static void
+four_launches_at_most_are_made_at_once_and_the_others_later(void **state)
 {
     (void)state;
     static const int ids[] = {0, 1, 2, 3, 4, 5};
@@ -148,7 +149,7 @@ static void two_launches_are_made_at_once_and_the_others_later(void **state)
     settle();
     for (int i = 0; i < JOBS; i++)
         n += livehost_phase(&host, i) == FIRN_PHASE_STARTING;
-    assert_in_range(n, 1, 2);
+    assert_in_range(n, 1, 4);
     for (int i = 0; i < JOBS; i++)
         await_run(i, 1);
     end_all(JOBS);
@@ -277,6 +278,27 @@ static void numbers_without_a_launch_are_found_never_started_by_the_next_engine(
     end_all(3);
 }
 
+/* --- requests to leave -----------------------------------------------------
+ */
+
+static void the_time_to_leave_begins_when_an_attempt_is_asked(void **state)
+{
+    (void)state;
+    say((const int[]){0}, 1);
+    settle();
+    await_run(0, 1);
+    hold_up();
+    livehost_say(&host, 0, "");
+    const struct rosterjob *job = roster_find(&engine()->roster, 0);
+    assert_true(isinf(job->until_s));
+    livehost_pass_ms(&host, 20);
+    assert_int_equal(livehost_phase(&host, 0), FIRN_PHASE_LEAVING);
+    assert_false(livehost_has_seen(&host, "LEFT"));
+    go_on();
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_CHECKPOINT);
+}
+
 /* --- a shepherd that begins late ------------------------------------------ */
 
 /* When the folder /proc is opened for the `late_at`-th time, a process begins
@@ -365,7 +387,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(jobs_that_start_together_have_one_commit_for_their_numbers),
         CASE(jobs_are_launched_in_the_order_of_their_steps),
-        CASE(two_launches_are_made_at_once_and_the_others_later),
+        CASE(four_launches_at_most_are_made_at_once_and_the_others_later),
         cmocka_unit_test(work_is_paced_by_its_price),
         CASE(jobs_whose_numbers_are_not_on_disk_are_not_launched),
         CASE(a_stop_before_the_launch_ends_the_attempt_at_once),
@@ -374,6 +396,7 @@ int main(int argc, char **argv)
         CASE(a_gpu_of_a_numbered_job_is_not_given_out),
         CASE(
             numbers_without_a_launch_are_found_never_started_by_the_next_engine),
+        CASE(the_time_to_leave_begins_when_an_attempt_is_asked),
         CASE(a_shepherd_that_begins_during_the_search_is_not_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

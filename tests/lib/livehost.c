@@ -256,6 +256,18 @@ void livehost_await_phase(struct livehost *host, enum firn_phase phase, int id)
         ;
 }
 
+void livehost_await_ready(struct livehost *host, const char *file, size_t n)
+{
+    double until_s = host->engine->now_s(host->state) + LONGEST_S;
+    while (workers_ready(file) < n) {
+        if (host->engine->now_s(host->state) > until_s)
+            fail_msg("%s: %zu processes are ready, not %zu", file,
+                     workers_ready(file), n);
+        livehost_drain(host);
+        poll(NULL, 0, 2);
+    }
+}
+
 void livehost_drain(struct livehost *host)
 {
     struct firn_event event;

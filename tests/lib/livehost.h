@@ -62,6 +62,9 @@ struct firn_event livehost_await(struct livehost *host,
                                  enum firn_event_kind kind, int id);
 /* The same for a phase. */
 void livehost_await_phase(struct livehost *host, enum firn_phase phase, int id);
+/* Waits until a file of workers has n of them (lib/workers.h), and lets the
+ * engine work meanwhile: it may have to launch them still. */
+void livehost_await_ready(struct livehost *host, const char *file, size_t n);
 /* Takes in what there is, without waiting. */
 void livehost_drain(struct livehost *host);
 /* The same again and again, for a while. */
