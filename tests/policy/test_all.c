@@ -476,6 +476,9 @@ static void the_same_scene_gives_the_same_steps(void **unused)
 
 /* ---- corners ---- */
 
+/* Longer than the interval of any policy that decides at intervals only. */
+enum { LONG_S = 1000 };
+
 static struct firn_policy_def corner_policy;
 
 static struct scene *corner(const struct firn_policy_def *policy,
@@ -500,10 +503,10 @@ static void all_down(const struct firn_policy_def *policy)
     scene_decide(scene, 0);
     assert_string_equal(scene_text(scene), "A: -  B: -");
     scene_node(scene, 0, true);
-    scene_decide(scene, 1);
+    scene_decide(scene, LONG_S);
     assert_string_equal(scene_text(scene), "A: n0[0]  B: -");
     scene_node(scene, 0, false);
-    scene_decide(scene, 2);
+    scene_decide(scene, 2 * LONG_S);
     assert_string_equal(scene_text(scene), "A: -  B: -");
     scene_free(scene);
 }
@@ -513,10 +516,10 @@ static void one_job(const struct firn_policy_def *policy)
     struct scene *scene = corner(policy, "2 nodes x 4 gpus; A wants 3");
     scene_decide(scene, 0);
     assert_string_equal(scene_text(scene), "A: n0[0-2]");
-    scene_decide(scene, 1);
+    scene_decide(scene, LONG_S);
     assert_string_equal(scene_steps(scene), ""); /* and stays there */
     scene_done(scene, "A");
-    scene_decide(scene, 2);
+    scene_decide(scene, 2 * LONG_S);
     assert_string_equal(scene_text(scene), "");
     scene_free(scene);
 }
@@ -529,9 +532,9 @@ static void wants_everything(const struct firn_policy_def *policy)
     assert_int_equal(scene_job(scene, "A")->held.ngpus, 200);
     assert_int_equal(scene_state(scene)->map.free_gpus, 0);
     scene_submit(scene, "B wants 200");
-    scene_decide(scene, 1);
+    scene_decide(scene, LONG_S);
     scene_done(scene, "A");
-    scene_decide(scene, 2);
+    scene_decide(scene, 2 * LONG_S);
     assert_int_equal(scene_job(scene, "B")->held.ngpus, 200);
     scene_free(scene);
 }
@@ -542,16 +545,16 @@ static void node_lost(const struct firn_policy_def *policy)
         corner(policy, "2 nodes x 4 gpus; A wants 4; B wants 4; C wants 8");
     scene_decide(scene, 0);
     scene_node(scene, 0, false);
-    scene_decide(scene, 1);
+    scene_decide(scene, LONG_S);
     const struct state *state = scene_state(scene);
     assert_int_equal(state->map.up_gpus, 4);
     assert_int_equal(state->map.free_gpus, 0); /* a job holds the rest */
     scene_node(scene, 1, false);
-    scene_decide(scene, 2);
+    scene_decide(scene, 2 * LONG_S);
     assert_string_equal(scene_text(scene), "A: -  B: -  C: -");
     scene_node(scene, 0, true);
     scene_node(scene, 1, true);
-    scene_decide(scene, 3);
+    scene_decide(scene, 3 * LONG_S);
     assert_int_equal(state->map.free_gpus, 0);
     scene_free(scene);
 }
@@ -563,10 +566,10 @@ static void job_gone(const struct firn_policy_def *policy)
     scene_fail(scene, "A"); /* before it ever ran */
     scene_decide(scene, 0);
     scene_fail(scene, "B");
-    scene_decide(scene, 1);
+    scene_decide(scene, LONG_S);
     assert_int_equal(scene_job(scene, "C")->held.ngpus, 2);
     scene_fail(scene, "C");
-    scene_decide(scene, 2);
+    scene_decide(scene, 2 * LONG_S);
     assert_string_equal(scene_text(scene), "");
     assert_int_equal(scene_state(scene)->map.free_gpus, 4);
     scene_free(scene);
