@@ -485,7 +485,8 @@ static struct scene *corner(const struct firn_policy_def *policy,
                             const char *text)
 {
     corner_policy = stand_in(policy);
-    return scene_new(text, &corner_policy, NULL);
+    /* Ymir waits for its rounds unless it is told not to. */
+    return scene_new(text, &corner_policy, "ymir.between=yes");
 }
 
 static void no_jobs(const struct firn_policy_def *policy)
