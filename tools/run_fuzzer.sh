@@ -24,12 +24,24 @@ for dir in "tests/fuzz/corpus/$target" \
     [ -d "$dir" ] && seeds="$seeds $dir"
 done
 
-# libFuzzer ends one second after the one it is given; 0 would be without end.
-until=$((seconds > 1 ? seconds - 1 : 1))
-"$program" -max_total_time="$until" -timeout=10 -rss_limit_mb=2048 \
+# What an interrupted target leaves in its temporary folder goes with it.
+TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/firn-fuzzer.XXXXXX") || exit 1
+export TMPDIR
+trap 'rm -rf "$TMPDIR"' EXIT
+trap 'exit 130' INT TERM
+
+# libFuzzer ends one second after the one it is given, and 0 would be without
+# end: a single second is ended by timeout(1).
+if [ "$seconds" -gt 1 ]; then
+    limit= until=$((seconds - 1))
+else
+    limit="timeout --signal=INT 1" until=10
+fi
+$limit "$program" -max_total_time="$until" -timeout=10 -rss_limit_mb=2048 \
     -max_len=16384 -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
     -close_fd_mask=1 "$kept" $seeds >"$folder/$target.log" 2>&1
 rc=$?
+[ -z "$limit" ] || [ $rc -ne 124 ] || rc=0 # timeout(1) ended it
 if [ $rc -ne 0 ]; then
     tail -n 60 "$folder/$target.log"
     for input in "$crashes/$target"-*; do

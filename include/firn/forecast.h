@@ -50,6 +50,10 @@ struct firn_merge {
     double weight;    /* Ymir's TranWt: the run times of both, the shorter one
                        * first, over those when merged; above 1 it pays */
     double epoch_s;   /* of both together, or of b; NaN: not known */
+    double epochs;    /* of two that are being trained together: epochs that
+                       * both have reported since then; else 0 */
+    unsigned stalled; /* bit 0, 1: the metric of a, of b, was not better in any
+                       * of them than before its training */
 };
 
 /* How much of one GPU a job takes up. */
@@ -92,6 +96,13 @@ struct firn_forecast_def {
                   const struct firn_job *b, enum firn_merge_kind kind,
                   const struct firn_way *way, double now_s,
                   struct firn_merge *out);
+    /* `slowdown` when the two are run in these ways: smaller passes need less
+     * of a GPU. 0: the ways make no difference to these two. MAY be NULL: they
+     * make none to any. */
+    double (*slowdown_in)(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -108,6 +119,13 @@ FIRN_API int firn_view_gpus_max(const struct firn_view *view,
 FIRN_API double firn_view_slowdown(const struct firn_view *view,
                                    const struct firn_job *job,
                                    const struct firn_job *other);
+/* The same with `job` run in `way` and `other` in `other_way`; 0: the ways make
+ * no difference. */
+FIRN_API double firn_view_slowdown_in(const struct firn_view *view,
+                                      const struct firn_job *job,
+                                      const struct firn_way *way,
+                                      const struct firn_job *other,
+                                      const struct firn_way *other_way);
 /* `way` NULL: as submitted. */
 FIRN_API struct firn_load firn_view_load(const struct firn_view *view,
                                          const struct firn_job *job,

@@ -9,6 +9,7 @@
 #ifndef FIRN_JOB_H
 #define FIRN_JOB_H
 #include <firn/alloc.h>
+#include <firn/memory.h>
 #include <firn/status.h>
 #include <stdint.h>
 
@@ -43,7 +44,10 @@ struct firn_job_spec {
                         * life: its results depend on the type */
     bool is_nominal;   /* duration_s was estimated from the application's name,
                         * not recorded in the trace */
-    long line;         /* where in the trace; 0 for none */
+    bool best_effort;  /* no GPU is guaranteed to it (EasyScale's minP = 0): it
+                        * has at least gpus_min GPUs, or none for a while */
+    struct firn_training training; /* of a language model */
+    long line;                     /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {

@@ -24,6 +24,7 @@ struct firn_launch_mate {
     const char *token;       /* for reports in its name */
     int threads;             /* as below */
     double freeze_max;       /* as below */
+    double target_metric;    /* as below */
 };
 
 /* Borrowed from the host until the next call of `launch`. */
@@ -42,6 +43,7 @@ struct firn_launch {
     const char *ckpt;      /* folder of checkpoints; "" for none */
     const char *freeze;    /* off, penalty, freezeout; "": not set */
     double freeze_max;     /* share of layers that may be frozen; 0: not set */
+    double target_metric;  /* that ends its training; 0 or less: not set */
     double ckpt_every_s;   /* seconds between its checkpoints; 0: not set */
     int threads;           /* elastic threads; 0: one a GPU */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from

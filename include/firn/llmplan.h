@@ -15,15 +15,22 @@
  *
  * The speed is a simple model, good enough to rank. A step takes
  *
- *   compute  FLOPs B/(d t rate speed), FLOPs of a sample = 6 W s + 12 l h s^2,
- *            four thirds of it when checkpointing
+ *   host     layer_s for each layer: launching kernels, and the optimizer
+ *   compute  FLOPs B/(d t rate), FLOPs of a sample = 6 W s + 12 l h s^2
+ *   matrices B/d a s^2 l / (t matrix_s): the attention matrices go through
+ *            memory; only where attention is eager and not fp32, whose rate has
+ *            them in it. These three are four thirds when checkpointing
  *   tensor   four all-reduces a layer of the layer's output, within the node:
  *            4 l (B/d) s h x 2 (t-1)/t / node_bytes_s
  *   data     one all-reduce of the gradients, 2 (d-1)/d bytes / bandwidth: the
  *            node's when t d GPUs fit in one, else the network's, which the
  *            GPUs of a node share
  *
- * and nothing overlaps. The constants are nominal figures of a V100 node.
+ * and nothing overlaps. The constants are those of the GPU type
+ * (model/llm_speeds.def says which are measured, and where). On the 47 steps of
+ * GPT-2 measured on an H200 in Megatron's precision (124M to 7B, t 1 to 8, no
+ * messages) host, compute and matrices together are off by 12 % in the mean and
+ * 30 % at most: short steps wait for the host, whose time varies.
  */
 #ifndef FIRN_LLMPLAN_H
 #define FIRN_LLMPLAN_H
@@ -40,10 +47,12 @@ struct firn_llm_gpus {
 };
 
 struct firn_llm_speed {
-    double half_flops_s; /* of speed 1 in bf16 or fp16 */
+    double half_flops_s; /* in bf16 or fp16 */
     double fp32_flops_s;
     double node_bytes_s; /* between two GPUs of a node */
     double net_bytes_s;  /* of a node to the others */
+    double layer_s;      /* of the host */
+    double matrix_s;     /* numbers of attention matrices a second */
 };
 
 struct firn_llm_plan {
@@ -56,15 +65,19 @@ struct firn_llm_plan {
     struct firn_memory memory;
 };
 
-/* The constants above. */
-FIRN_API const struct firn_llm_speed *firn_llm_speed_default(void);
+/* The constants of a GPU type by its name. A type that is not in the table:
+ * those of a V100, computing `speed` times as fast. */
+FIRN_API struct firn_llm_speed firn_llm_speed_of(const char *type,
+                                                 double speed);
 
-/* Samples a second of the job (its tp, dp and micro_batch count) on `gpus`. */
+/* Samples a second of the job (its tp, dp and micro_batch count) on `gpus`,
+ * which compute gpus->speed times as fast as `speed` says. */
 FIRN_API double firn_llm_samples_s(const struct firn_memory_job *job,
                                    const struct firn_llm_gpus *gpus,
                                    const struct firn_llm_speed *speed);
 
-/* `fit` and `speed` NULL: the defaults. */
+/* `fit` NULL: the default. `speed` NULL: that of each type by its name, and
+ * their `speed` is not read for a type of the table. */
 struct firn_llm_plan_options {
     const struct firn_llm_gpus *types;
     size_t ntypes;

@@ -43,6 +43,21 @@ enum firn_attention {
     FIRN_ATTENTION_SDPA,  /* does not (flash attention and its like) */
 };
 
+/* How a job trains its transformer, as its user says it: each member is 0 (not
+ * said) or 1 + a value of its enum. Not said: Megatron's precision, Adam,
+ * attention that keeps its matrices, no checkpointing. */
+struct firn_training {
+    unsigned char precision, optimizer, attention, checkpointing;
+};
+
+enum firn_training_setting {
+    FIRN_TRAINING_PRECISION,     /* fp32, bf16, amp, megatron */
+    FIRN_TRAINING_OPTIMIZER,     /* adamw, sgd, sgd-plain */
+    FIRN_TRAINING_ATTENTION,     /* eager, sdpa */
+    FIRN_TRAINING_CHECKPOINTING, /* off, layers */
+    FIRN_TRAINING_SETTINGS,
+};
+
 /* One training process: what runs on each GPU. */
 struct firn_memory_job {
     struct firn_llm_shape shape; /* complete, see firn_llm_complete() */
@@ -107,6 +122,18 @@ struct firn_memory_row {
 FIRN_API double firn_marp_params(const struct firn_llm_shape *shape);
 FIRN_API double firn_marp_bytes(const struct firn_llm_shape *shape, int seq,
                                 int batch, int t, int d);
+
+/* Sets one setting by its word; "" is "not said". False: it has no such word.
+ */
+FIRN_API bool firn_training_set(struct firn_training *training,
+                                enum firn_training_setting setting,
+                                const char *word);
+/* The word of a setting; "" when it is not said. */
+FIRN_API const char *firn_training_word(const struct firn_training *training,
+                                        enum firn_training_setting setting);
+/* Writes what is said, and the defaults of the rest, into `job`. */
+FIRN_API void firn_training_apply(const struct firn_training *training,
+                                  struct firn_memory_job *job);
 
 /* FIRN_EINVAL, with the number that makes no sense, or FIRN_OK; completes the
  * shape and turns tp and dp 0 into 1. */

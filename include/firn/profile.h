@@ -80,6 +80,13 @@ struct firn_profile_pair {
     double xi; /* step time over that alone, >= 1 */
 };
 
+/* The same on one type of GPU, by the samples of a pass of the two. */
+struct firn_profile_sharing {
+    char type[FIRN_PROFILE_NAME], other[FIRN_PROFILE_NAME];
+    double samples, other_samples;
+    double xi;
+};
+
 struct firn_profile {
     char app[FIRN_PROFILE_NAME], source[FIRN_PROFILE_NAME];
     char origin[FIRN_PROFILE_TEXT];   /* its source: authors and place */
@@ -104,6 +111,11 @@ struct firn_profile {
     size_t nfrozen;
     struct firn_profile_pair *pairs; /* owned */
     size_t npairs;
+    struct firn_profile_sharing *sharing; /* owned */
+    size_t nsharing;
+    char layers_of[FIRN_PROFILE_NAME]; /* SOURCE/APP whose variances by layer
+                                        * replace those of the statistics, at
+                                        * equal shares of training; "": none */
 };
 
 /* Ordered by source, then application. Owns its profiles. */
@@ -163,6 +175,15 @@ FIRN_API double firn_profile_util(const struct firn_profile_gpu *gpu,
  * measured together. */
 FIRN_API double firn_profile_beside(const struct firn_profile *profile,
                                     const char *other);
+
+/* The same on a GPU of that type, with `samples` samples in a pass of this
+ * application and `other_samples` in one of the other: of the rows measured
+ * there the one with the least |ln samples' ratio| + |ln other samples' ratio|,
+ * the first of several. Samples that are not known (0) do not count. Without a
+ * row for the type: firn_profile_beside(). */
+FIRN_API double firn_profile_beside_at(const struct firn_profile *profile,
+                                       const char *type, double samples,
+                                       const char *other, double other_samples);
 
 /* How a total batch is split over GPUs and passes. */
 struct firn_batch_split {

@@ -23,13 +23,15 @@ struct firn_restart_cost {
     double cost_s;
 };
 
-/* How wrong reports are: 0.5 is up to half too much or too little. The truth
- * stays as it is. All 0: not at all. See sim/noise.h. */
+/* How wrong predictions and reports are. The truth stays as it is. All 0: not
+ * at all. The first two are deviations of a normal distribution, 0.5 is half of
+ * the value; the others are limits of a uniform one. See sim/noise.h. */
 struct firn_sim_noise {
-    double throughput; /* one draw a job, on its rate */
-    double sharing;    /* one draw a job, on its rate while it shares GPUs */
+    double throughput; /* one draw a job and way, on the predicted rate */
+    double sharing;    /* one draw a job or pair, on its predicted memory,
+                        * utilisation and slowdown */
     double transfer;   /* one draw a job, for predictions of transfer */
-    double report;     /* one draw a report */
+    double report;     /* one draw a report, on its rate */
     double iterations; /* two draws a job, on the work that it is forecast to
                         * have left: alone, and merged with another */
 };
@@ -90,7 +92,7 @@ struct firn_sim_options {
                             * trace's durations only (docs/profiles.md) */
     enum firn_sim_freeze freeze; /* of jobs whose profile knows its layers */
     enum firn_sim_forecast forecast;
-    struct firn_sim_noise noise; /* on what jobs report */
+    struct firn_sim_noise noise; /* on predictions and reports */
 
     /* What a change of GPUs costs (seconds without progress). */
     double restart_s; /* for jobs and applications that name no cost */
@@ -99,7 +101,8 @@ struct firn_sim_options {
 
     /* Every job may run on that many GPUs; 0, 0: as the trace says. */
     int elastic_min, elastic_max;
-    bool shares; /* every job accepts half-shares of GPUs */
+    bool shares;    /* every job accepts half-shares of GPUs */
+    bool slows_all; /* share_slowdown holds for pairs that were measured too */
 
     /* When decisions are made (sim/cadence.h). */
     double interval_s;        /* 0: at each event; else only at k*interval */
@@ -121,6 +124,14 @@ struct firn_sim_options {
     firn_sim_progress *progress;
     void *progress_arg;
     const volatile sig_atomic_t *stop; /* set: leave with FIRN_EINTR */
+    bool asks_gpus; /* a language model without a number of GPUs becomes a gang
+                     * of the number that a user who knows its memory asks for:
+                     * the fewest that hold it on the fastest type that can */
+    bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
+                        * epochs (the answer key), not estimates from reports */
+    double handover_s; /* what a running job takes to let GPUs go, after the end
+                        * of its mini-batch (of a job with a profile): the next
+                        * job on them waits. 0: GPUs are free at once */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the
@@ -205,6 +216,10 @@ struct firn_sim_result {
 
     long rounds, events, steps;
     double cpu_s; /* measured; the only field that may differ */
+
+    /* Not printed: the mean over the language models that finished of samples a
+     * second while they held GPUs; NaN without one. */
+    double samples_s_mean;
 };
 
 /* Runs one simulation. On FIRN_ESTALLED and FIRN_EINTR `out` has what was

@@ -149,7 +149,9 @@ FIRN_API void firn_train_time(struct firn_train *train,
 /* The trainer's own target is met, in all processes at the same step: the next
  * boundary is the last, as if its epochs were over. */
 FIRN_API void firn_train_finish(struct firn_train *train);
-/* For the next report: accuracy or the like. */
+/* For the next report: accuracy or the like. Of a job with a target
+ * (FIRN_TARGET_METRIC) all processes call it with the same value at the same
+ * step: once that is at least the target the training is finished. */
 FIRN_API void firn_train_metric(struct firn_train *train, double metric);
 /* Something worth a line (a damaged checkpoint was passed over, ...); empty
  * when there is nothing. */

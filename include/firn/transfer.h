@@ -6,12 +6,14 @@
  *                  * (D_A + D_B) / (M_A + M_B)     spatial: both together
  *   (5)  T(i,a) = S(a, cfgs) * K_i                 seconds
  *
- * P: performance (accuracy) with and without the other; K: iterations; M:
- * global batch; D: samples of the training set; S: seconds of an iteration on
- * a GPUs, from a table that is filled offline and corrected online. The gain
- * is predicted from a similarity of the tasks (Task2Vec or any other score)
- * by linear regression; for spatial transfer the score is the mean of both
- * directions.
+ * P: performance with and without the other; K: iterations; M: global batch;
+ * D: samples of the training set; S: seconds of an iteration on a GPUs, which
+ * firn/forecast.h answers: fitted offline, corrected by reports. The paper
+ * leaves P open ("e.g., accuracy"). Here P = 1 / loss after as many epochs:
+ * with it the second line is (1) itself, so that each reported loss is a
+ * measurement of G. The gain is predicted from a similarity of the tasks
+ * (Task2Vec, firn/task.h, or any other score) by linear regression; for
+ * spatial transfer the score is the mean of both directions.
  */
 #ifndef FIRN_TRANSFER_H
 #define FIRN_TRANSFER_H
@@ -30,27 +32,27 @@ struct firn_gain_obs {
     double score, gain;
 };
 
+/* ln(1 + G) = intercept + slope x score. The logarithm keeps 1 + G positive.
+ */
 struct firn_gain_model {
     double intercept, slope;
-    double pearson; /* correlation of score and gain */
-    double score_min, score_max;
+    double pearson; /* correlation of score and ln(1 + G) */
+    double scatter; /* standard deviation of ln(1 + G) about the line */
     size_t nused, nskipped;
 };
 
-struct firn_gain_value {
-    double gain; /* > -1 */
-    bool extrapolated;
-};
-
 /* Least squares over rows of finite score and gain > -1; others are skipped
- * and counted. FIRN_EDATA with fewer than two different scores; `model` is
- * then untouched. */
+ * and counted. `prior` counts as `trust` more rows, spread about the mean of
+ * the scores as those of the prior were (0.1, the deviation of a score, is
+ * assumed); NULL or trust 0: none. FIRN_EDATA with fewer than two different
+ * scores and no prior; `model` is then untouched. O(n). */
 FIRN_API enum firn_status firn_gain_fit(struct firn_gain_model *model,
                                         const struct firn_gain_obs *obs,
-                                        size_t n, struct firn_error *err);
-/* O(1). A zeroed model, the prior, answers 0, extrapolated: no transfer. */
-FIRN_API struct firn_gain_value
-firn_gain_at(const struct firn_gain_model *model, double score);
+                                        size_t n,
+                                        const struct firn_gain_model *prior,
+                                        double trust, struct firn_error *err);
+/* The gain, > -1. A zeroed model answers 0: no transfer. O(1). */
+FIRN_API double firn_gain_at(const struct firn_gain_model *model, double score);
 /* The score of training both together. */
 FIRN_API double firn_gain_spatial_score(double score_ab, double score_ba);
 
@@ -65,57 +67,6 @@ struct firn_task_size {
 /* (4): iterations of the merged job. NaN unless all sizes are positive. */
 FIRN_API double firn_spatial_iterations(const struct firn_task_size *a,
                                         const struct firn_task_size *b);
-
-/* --- the look-up table ---------------------------------------------- */
-
-/* One configuration. `flags` holds the rest of cfgs (mixed precision,
- * checkpointing, pipeline, frozen layers), coded by the caller. */
-struct firn_lut_key {
-    int gpus, batch, accum;
-    unsigned flags;
-};
-
-struct firn_lut_entry {
-    struct firn_lut_key key;
-    double iter_s;
-    double weight; /* of what was seen online; 0: offline only */
-};
-
-/* Borrows `entries`, room for `cap`, kept sorted by (flags, gpus, accum,
- * batch). The drift is the mean of observed over tabled time, applied to
- * entries that were not seen online themselves. Zero it, then set entries and
- * cap. */
-struct firn_lut {
-    struct firn_lut_entry *entries;
-    size_t n, cap;
-    double log_drift, drift_weight;
-    double drift; /* what it comes to: a factor, less 1 */
-};
-
-/* Puts an offline measurement in. FIRN_EINVAL when it is not positive;
- * FIRN_ENOMEM when the table is full. The same key again: replaced. O(n). */
-FIRN_API enum firn_status firn_lut_put(struct firn_lut *lut,
-                                       struct firn_lut_key key, double iter_s,
-                                       struct firn_error *err);
-
-/* An iteration of this kind took iter_s: corrects the entry (exponential
- * average after ten) and the drift; a key that is not there is added. */
-FIRN_API enum firn_status firn_lut_observe(struct firn_lut *lut,
-                                           struct firn_lut_key key,
-                                           double iter_s,
-                                           struct firn_error *err);
-
-struct firn_lut_value {
-    double iter_s;
-    bool extrapolated; /* not between two tabled batches */
-};
-
-/* S(a, cfgs): the entry, or a straight line in the batch through its two
- * neighbours with the same flags, GPUs and accumulation, level beyond the
- * ends. False when there is no such neighbour; `out` is then untouched.
- * O(log n). */
-FIRN_API bool firn_lut_find(const struct firn_lut *lut, struct firn_lut_key key,
-                            struct firn_lut_value *out);
 
 /* --- the guard ------------------------------------------------------ */
 

@@ -61,10 +61,10 @@ FIRN_API enum firn_status firn_waste_layout(const double *rates, int ngpus,
                                             struct firn_error *err);
 
 /* The same by types, for frequent calls: sets the `threads` of each, the
- * most on any of its GPUs, so that step_s is the least there is. `rate` is C_i
- * or MC_i; `executors` and `interference` are not read. False, and no change,
- * when no type has GPUs or `maxp` or a rate makes no sense. O(types^2),
- * whatever the GPUs and maxp. */
+ * most on any of its executors, so that step_s is the least there is with the
+ * `executors` and `interference` given. False, and no change, when no type has
+ * GPUs or `maxp` or another number makes no sense. O(types^2), whatever the
+ * GPUs and maxp. */
 FIRN_API bool firn_waste_best(struct firn_waste_type *types, int ntypes,
                               int maxp, struct firn_waste *out);
 

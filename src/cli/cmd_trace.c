@@ -19,6 +19,7 @@
 #include "cli/trace_stat.h"
 #include "core/llmjobs.h"
 #include "trace/serving.h"
+#include "trace/sixapps.h"
 #include "trace/synth.h"
 #include "trace/write.h"
 #include <limits.h>
@@ -224,6 +225,7 @@ struct gen_args {
     uint64_t seed;
     const char *arrivals, *cluster, *out;
     double load, multi, duration_max_s, elastic, serving;
+    double six, large_s;
     int gpus_max;
     struct words apps, models;
     bool asks;
@@ -269,6 +271,16 @@ static const struct flag gen_flags[] = {
      "add an inference load of priority 100 that holds SHARE of the cluster on "
      "average, with a daily cycle (default: none)",
      flag_positive, offsetof(struct gen_args, serving)},
+    {"six-apps", 0, "SHARE",
+     "generate the workload of SJF-BSBF instead: jobs of Pollux's six "
+     "applications in eight hours, this share of them with more than four "
+     "GPUs (the paper: 0.12); of the other options only --jobs, --seed and "
+     "--large-mean count",
+     flag_positive, offsetof(struct gen_args, six)},
+    {"large-mean", 0, "TIME",
+     "with --six-apps: mean run time of jobs with more than four GPUs "
+     "(default: 1.75h; the others have 0.55h)",
+     flag_duration, offsetof(struct gen_args, large_s)},
     {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
      offsetof(struct gen_args, out)},
     {0},
@@ -424,6 +436,30 @@ static enum firn_status gen(const struct gen_args *args,
     return sink_close(&sink, err);
 }
 
+static enum firn_status gen_six(const struct gen_args *args,
+                                struct firn_error *err)
+{
+    struct sixapps_options options = sixapps_defaults();
+    struct sixapps jobs;
+    struct sink sink;
+    unsigned mask =
+        1u << WRITE_MIN | 1u << WRITE_MAX | 1u << WRITE_APP | 1u << WRITE_BATCH;
+    options.jobs = args->jobs;
+    options.seed = args->seed;
+    options.large = args->six;
+    options.large_s = args->large_s > 0 ? args->large_s : options.large_s;
+    FIRN_TRY(sixapps_make(&jobs, &options, err));
+    enum firn_status status = sink_open(&sink, args->out, err);
+    if (status == FIRN_OK) {
+        write_header(&sink.buf, mask);
+        for (size_t i = 0; i < jobs.n; i++)
+            write_row(&sink.buf, &jobs.at[i], mask);
+        status = sink_close(&sink, err);
+    }
+    sixapps_release(&jobs);
+    return status;
+}
+
 static int check_gen(const struct gen_args *args, int argc, char **argv)
 {
     int rc = flags_operands(&gen_page, argc, argv, 0, 0, "");
@@ -452,7 +488,10 @@ static int run_gen(int argc, char **argv)
     if (rc < 0 && firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
         rc = failed(&err);
     if (rc < 0)
-        rc = gen(&args, &cluster, &err) == FIRN_OK ? 0 : failed(&err);
+        rc = (args.six > 0 ? gen_six(&args, &err)
+                           : gen(&args, &cluster, &err)) == FIRN_OK
+                 ? 0
+                 : failed(&err);
     firn_cluster_release(&cluster);
     words_release(&args.apps);
     words_release(&args.models);

@@ -64,12 +64,15 @@ static enum firn_status set_replay(void *at, const char *value,
 static enum firn_status set_slowdown(void *at, const char *value,
                                      struct firn_error *err)
 {
+    struct firn_sim_options *options = at;
+    const bool is_all = strncmp(value, "all=", 4) == 0;
     double number;
-    FIRN_TRY(flag_double(&number, value, err));
+    FIRN_TRY(flag_double(&number, is_all ? value + 4 : value, err));
     if (number < 1)
         return firn_fail(err, FIRN_EINVAL, "%s is below 1 (no slowdown)",
                          value);
-    *(double *)at = number;
+    options->share_slowdown = number;
+    options->slows_all = is_all;
     return FIRN_OK;
 }
 
@@ -276,8 +279,9 @@ static const struct flag table[] = {
      "speed of a job on n GPUs that requested m: (n/m)^X (default: 1)",
      set_scaling, OPTION(scaling)},
     {"share-slowdown", 0, "X",
-     "factor by which a step takes longer on shared GPUs (default: 1.5)",
-     set_slowdown, OPTION(share_slowdown)},
+     "factor by which a step takes longer on shared GPUs, for pairs of "
+     "applications that were not measured; all=X for every pair (default: 1.5)",
+     set_slowdown, offsetof(struct sim_args, options)},
     {"profiles", 0, "SOURCE",
      "measured rates and durations: builtin, a directory of profiles or of "
      "measured tables, data for the directory $FIRN_DATA, or none (default: "
@@ -292,12 +296,20 @@ static const struct flag table[] = {
      "jobs run by), pollux (Pollux's formula fitted to these tables) or data "
      "(data parallelism only) (default: fit)",
      set_forecast, OPTION(forecast)},
+    {"transfer-key", 0, NULL,
+     "forecast merges of fine-tuning jobs by their true epochs instead of an "
+     "estimate from reports: for comparison only",
+     flag_yes, OPTION(transfer_key)},
     {"compat", 0, "NAME", compat_help, set_compat, OPTION(world)},
     {"elastic", 0, "MIN..MAX",
      "let every job run on MIN to MAX GPUs; N alone means 1..N", set_elastic,
      offsetof(struct sim_args, options)},
     {"share", 0, NULL, "let every job share its GPUs with another job",
      flag_yes, OPTION(shares)},
+    {"ask", 0, NULL,
+     "language models without a number of GPUs ask for the fewest that hold "
+     "them on the fastest type, and get exactly these",
+     flag_yes, OPTION(asks_gpus)},
     {"noise", 0, "PARTS",
      "relative error of reports and predictions: throughput=X,sharing=X,"
      "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",
@@ -306,6 +318,11 @@ static const struct flag table[] = {
      "time without progress after a change of GPUs: TIME, or APP=TIME for one "
      "application; separate several by commas (default: 30s)",
      set_restart, 0},
+    {"handover", 0, "TIME",
+     "time that a running job takes to let GPUs go (to write its checkpoint), "
+     "after the end of its mini-batch if it has a profile; the next job on "
+     "them waits (default: 0)",
+     flag_duration, OPTION(handover_s)},
     {"charge-first-start", 0, NULL,
      "charge the restart cost for the first start too", flag_yes,
      OPTION(charges_first_start)},

@@ -23,8 +23,9 @@
  *   never-less    no job shrinks or stops under the elastic policies
  *   set-order     equal offers go by the order of a Python set
  *                 (easyscalemenu.c)
- *   stand-in      mini-batch times of another table of the artifact, and the
- *                 older planner's least waste: as published it does not run
+ *   stand-in      mini-batch times of another table of the artifact (or of two:
+ *                 easyscale_fitted.c), and the older planner's least waste: as
+ *                 published it does not run
  *
  * Its mean completion time is firn's. Its makespan is the last clock less
  * 60 s, where firn's is the last completion less the first submission.
@@ -41,6 +42,7 @@
  *
  * Cost: O(running x offers) a step; the menus are easyscalemenu.c's.
  */
+#include "compat/easyscalefit.h"
 #include "compat/easyscalejobs.h"
 #include "compat/easyscalemenu.h"
 #include "compat/refuse.h"
@@ -342,7 +344,7 @@ static double forecast_rate(void *state, const struct firn_job *job,
 
 static const struct firn_forecast_def forecast = {.rate = forecast_rate};
 
-static const struct firn_engine_def engine = {
+const struct firn_engine_def es_engine = {
     .name = "easyscale",
     .summary = "steps of 60 s over three counters",
     .gives = FIRN_NEED_DURATION | FIRN_NEED_TYPES | FIRN_NEED_FORECAST,
@@ -477,7 +479,7 @@ static const struct firn_policy_def heter = {
     .decide = decide_elastic,
 };
 
-static const struct world_policy policies[] = {
+const struct world_policy es_policies[] = {
     {"yarn-cs", &yarn, .interval_s = 60, .quirks = WHOLE_GANG},
     {"easyscale-homo", &homo, .interval_s = 60, .quirks = ONE_TYPE},
     {"easyscale-heter", &heter, .interval_s = 60, .quirks = ALL_TYPES},
@@ -486,8 +488,8 @@ static const struct world_policy policies[] = {
 
 /* ---- accepted options ---- */
 
-static enum firn_status suits(const struct firn_sim_options *options,
-                              struct firn_error *err)
+enum firn_status es_suits(const struct firn_sim_options *options,
+                          struct firn_error *err)
 {
     static const char artifact[] = "EasyScale's simulator";
     if (strchr(options->trace, '#') != NULL)
@@ -514,7 +516,7 @@ const struct firn_world_def compat_easyscale = {
     .name = "easyscale",
     .summary = "EasyScale's trace simulator: steps of 60 s, free re-allocation",
     .artifact = "EasyScale's simulator",
-    .engine = &engine,
-    .policies = policies,
-    .suits = suits,
+    .engine = &es_engine,
+    .policies = es_policies,
+    .suits = es_suits,
 };

@@ -8,13 +8,15 @@
  *
  * The artifact's logs of mini-batch times are not public. In their place
  * time(b) = t x b / b0, with t and b0 from determinism_overhead.csv, column
- * ddp_determinism.
+ * ddp_determinism. The world easyscale-fitted draws a line through a second
+ * point instead, and stretches all times (easyscale_fitted.c).
  *
  * Rows that the trace's reader refuses are left out and counted, as in any
  * run; the artifact would have stopped.
  */
 #include "compat/easyscalejobs.h"
 #include "base/str.h"
+#include "compat/easyscalefit.h"
 #include "model/sheet.h"
 #include "trace/row.h"
 
@@ -78,7 +80,7 @@ static enum firn_status take_app(struct es_jobs *jobs,
                          "apps.csv: row %zu: more than %d applications", r + 1,
                          ES_APPS_MAX);
     struct es_app *app = &jobs->apps[jobs->napps++];
-    *app = (struct es_app){.samples = samples};
+    *app = (struct es_app){.samples = samples, .slope = 1};
     str_copy(app->name, sizeof app->name, sheet_text(sheet, r, name));
     return FIRN_OK;
 }
@@ -105,6 +107,26 @@ static enum firn_status take_time(struct es_jobs *jobs,
     return FIRN_OK;
 }
 
+/* A second point of each application: the published time of its largest batch
+ * on a V100. The other types are as much slower there as at the first. */
+static enum firn_status take_slope(struct es_jobs *jobs,
+                                   const struct sheet *sheet, size_t r,
+                                   struct firn_error *err)
+{
+    int model = sheet_column(sheet, "model");
+    double time_s = sheet_number(sheet, r, sheet_column(sheet, "disable"));
+    if (model < 0 || !(time_s > 0))
+        return firn_fail(err, FIRN_EINVAL,
+                         "context_switch.csv: row %zu: needs model, and "
+                         "disable above 0",
+                         r + 1);
+    struct es_app *app = find_app(jobs, sheet_text(sheet, r, model));
+    if (app != NULL)
+        app->slope =
+            es_fit_slope(app->name, app->batch[0], app->batch_s[0], time_s);
+    return FIRN_OK;
+}
+
 static enum firn_status
 read_rows(struct es_jobs *jobs, const char *folder, const char *name,
           enum firn_status (*take)(struct es_jobs *, const struct sheet *,
@@ -125,7 +147,7 @@ read_rows(struct es_jobs *jobs, const char *folder, const char *name,
 }
 
 static enum firn_status read_apps(struct es_jobs *jobs, const char *folder,
-                                  struct firn_error *err)
+                                  bool is_fitted, struct firn_error *err)
 {
     const char *times = "determinism_overhead.csv";
     FIRN_TRY(read_rows(jobs, folder, "apps.csv", take_app, err));
@@ -136,6 +158,12 @@ static enum firn_status read_apps(struct es_jobs *jobs, const char *folder,
                 return firn_fail(err, FIRN_EINVAL,
                                  "%s: has no time of %s on %s", times,
                                  jobs->apps[a].name, es_type_names[i]);
+    if (!is_fitted)
+        return FIRN_OK;
+    FIRN_TRY(read_rows(jobs, folder, "context_switch.csv", take_slope, err));
+    for (int a = 0; a < jobs->napps; a++)
+        for (int i = 0; i < ES_TYPES; i++)
+            jobs->apps[a].batch_s[i] *= es_fit_scale;
     return FIRN_OK;
 }
 
@@ -281,7 +309,8 @@ enum firn_status es_jobs_read(struct es_jobs *out, struct firn_trace **trace,
                               struct firn_error *err)
 {
     struct firn_trace_options reading = {.strict = options->strict};
-    FIRN_TRY(read_apps(out, options->profiles, err));
+    FIRN_TRY(read_apps(out, options->profiles,
+                       options->world == &compat_easyscale_fitted, err));
     FIRN_TRY(firn_trace_open(trace, options->trace, &reading, err));
     FIRN_TRY(read_trace(out, *trace, options->trace, err));
     FIRN_TRY(read_columns(out, options->trace, err));

@@ -27,7 +27,8 @@ struct es_jobs {
 };
 
 /* Reads options->trace and the tables easyscale/apps.csv and
- * easyscale/determinism_overhead.csv of options->profiles. `trace` becomes the
+ * easyscale/determinism_overhead.csv of options->profiles, and, where the world
+ * is compat_easyscale_fitted, context_switch.csv. `trace` becomes the
  * reader of the workload, at its end; the caller closes it. FIRN_EINVAL with
  * file and line for what the artifact could not use either. Release `out` even
  * then. */

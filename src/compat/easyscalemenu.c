@@ -40,7 +40,10 @@ static const double most_waste = 0.30;
 
 double es_batch_s(const struct es_app *app, int type, int batch)
 {
-    return app->batch_s[type] * batch / app->batch[type];
+    double t_s = app->batch_s[type], x = batch / app->batch[type];
+    if (app->slope == 1) /* the digits of the check vectors */
+        return t_s * batch / app->batch[type];
+    return t_s * (1 + app->slope * (x - 1));
 }
 
 int es_gpus(const int counts[ES_TYPES])

@@ -19,11 +19,13 @@ enum {
 extern const char *const es_type_names[ES_TYPES];
 extern const int es_type_gpus[ES_TYPES];
 
-/* One application: mini-batch times, proportional to the batch. */
+/* One application. A mini-batch of b takes batch_s (1 + slope (b / batch - 1))
+ * on a GPU: slope 1 is time proportional to the batch. */
 struct es_app {
     char name[32];
     double samples; /* in one epoch */
     double batch[ES_TYPES], batch_s[ES_TYPES];
+    double slope;
 };
 
 struct es_offer {

@@ -223,6 +223,7 @@ static enum firn_status init(void *state, struct firn_error *err)
     (void)err;
     sia->rules.damping = damping;
     sia->rules.rounded = rounded;
+    sia->rules.as_solved = true;
     return FIRN_OK;
 }
 

@@ -68,6 +68,18 @@ double firn_view_slowdown(const struct firn_view *view,
     return forecast->slowdown(view->forecaster, job, other);
 }
 
+double firn_view_slowdown_in(const struct firn_view *view,
+                             const struct firn_job *job,
+                             const struct firn_way *way,
+                             const struct firn_job *other,
+                             const struct firn_way *other_way)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->slowdown_in == NULL)
+        return 0;
+    return forecast->slowdown_in(view->forecaster, job, way, other, other_way);
+}
+
 struct firn_load firn_view_load(const struct firn_view *view,
                                 const struct firn_job *job,
                                 const struct firn_way *way)

@@ -107,6 +107,12 @@ int forecaster_gpus_max(struct forecaster *forecaster,
 double forecaster_slowdown(struct forecaster *forecaster,
                            struct forecaster_job job,
                            struct forecaster_job other);
+/* The same with both run in these ways; 0: they make no difference. */
+double forecaster_slowdown_in(struct forecaster *forecaster,
+                              struct forecaster_job job,
+                              const struct firn_way *way,
+                              struct forecaster_job other,
+                              const struct firn_way *other_way);
 struct firn_load forecaster_load(struct forecaster *forecaster,
                                  struct forecaster_key key,
                                  const struct firn_job *job,

@@ -124,6 +124,17 @@ static struct setting set_there(const struct forecaster *f,
     return set;
 }
 
+double outlook_samples(const struct forecaster *f, const struct outlook *o,
+                       const struct firn_job *job, const struct firn_way *way)
+{
+    struct firn_way as = outlook_plain(f, o, way);
+    if (o->app.profile == NULL || as.type < 0 ||
+        as.type >= f->priors.cluster->ntypes || as.gpus <= 0)
+        return 0;
+    struct spread there = spread_packed(as.type, f->largest[as.type], as.gpus);
+    return set_there(f, o, job, &as, &there).split.batch_per_gpu;
+}
+
 /* By the profile; NaN where it does not say. */
 static struct firn_load by_profile(const struct forecaster *f,
                                    const struct outlook *o,

@@ -11,6 +11,10 @@
  * it is estimated from what was seen of other pairs of the two applications
  * (firn_pairs_xi), with the constant to begin with.
  *
+ * A profile may have a table of slowdowns by GPU type and by the samples that
+ * the two have in a pass. It is complete where it exists, so its rows hold as
+ * they are for a question that names the ways.
+ *
  * Pairs that were parted as bad ones stay bad.
  *
  * Applications with a profile go by its number, others by name, PAIR_NAMES of
@@ -137,6 +141,26 @@ void forecaster_load_pairs(struct forecaster *f, const char *text)
 }
 
 /* --- slowdowns ----------------------------------------------------------- */
+
+double forecaster_slowdown_in(struct forecaster *f, struct forecaster_job job,
+                              const struct firn_way *way,
+                              struct forecaster_job other,
+                              const struct firn_way *other_way)
+{
+    int a = outlook_of(f, job.key, job.job)->pair_app;
+    if (a < 0 || f->priors.known->profiles.at[a].nsharing == 0)
+        return 0;
+    struct outlook *theirs = outlook_of(f, other.key, other.job);
+    double other_samples = outlook_samples(f, theirs, other.job, other_way);
+    struct outlook *o = outlook_of(f, job.key, job.job);
+    double samples = outlook_samples(f, o, job.job, way);
+    struct firn_way as = outlook_plain(f, o, way);
+    if (as.type < 0 || as.type >= f->priors.cluster->ntypes)
+        return 0;
+    return firn_profile_beside_at(&f->priors.known->profiles.at[a],
+                                  f->priors.cluster->types[as.type].name,
+                                  samples, other.job->spec.app, other_samples);
+}
 
 double forecaster_slowdown(struct forecaster *f, struct forecaster_job job,
                            struct forecaster_job other)

@@ -27,7 +27,9 @@
  * and the work they belong to. Variances by layer are brought to the number of
  * layers that the profile itself can freeze: two counts of one network differ
  * in what is a layer, so its cumulative variance is read at equal shares of
- * the layers.
+ * the layers. A profile may take the variances by layer from a third one
+ * (layers_of), at equal shares of training: IceFrog's psi then comes from that
+ * measurement, and Pollux's gains stay those of the statistics.
  */
 #include "core/known.h"
 #include "base/buf.h"
@@ -78,6 +80,28 @@ static double sum_until(const double *var, size_t n, double share)
     return sum;
 }
 
+/* The variances by layer of `from` for each stage: those that it has in the
+ * middle of the same share of training. */
+static void borrow_layers(struct firn_profile *p,
+                          const struct firn_profile *from)
+{
+    struct firn_profile_stats *s = &p->stats;
+    const struct firn_profile_stats *f = &from->stats;
+    if (s->nstages == 0 || f->nlayers == 0)
+        return;
+    double all = s->end[s->nstages - 1], all_from = f->end[f->nstages - 1];
+    double *at = mem_new(s->nstages * f->nlayers, sizeof *at);
+    for (size_t i = 0; i < s->nstages; i++) {
+        double middle = 0.5 * ((i > 0 ? s->end[i - 1] : 0) + s->end[i]) / all;
+        size_t k = firn_profile_stage(from, middle * all_from);
+        memcpy(at + i * f->nlayers, f->layer_var + k * f->nlayers,
+               f->nlayers * sizeof *at);
+    }
+    mem_free(s->layer_var);
+    s->layer_var = at;
+    s->nlayers = f->nlayers;
+}
+
 static void relayer(struct firn_profile *p)
 {
     struct firn_profile_stats *s = &p->stats;
@@ -108,6 +132,16 @@ enum firn_status known_link(struct known *known, struct firn_error *err)
         if (from == NULL)
             return FIRN_ENOENT;
         borrow(p, from);
+    }
+    for (size_t i = 0; i < known->profiles.n; i++) {
+        struct firn_profile *p = &known->profiles.at[i];
+        if (p->layers_of[0] == '\0')
+            continue;
+        const struct firn_profile *from =
+            firn_profiles_find(&known->profiles, p->layers_of, NULL, err);
+        if (from == NULL)
+            return FIRN_ENOENT;
+        borrow_layers(p, from);
     }
     for (size_t i = 0; i < known->profiles.n; i++)
         relayer(&known->profiles.at[i]);

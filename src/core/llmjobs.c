@@ -2,17 +2,17 @@
  *
  * A model of batch B on n GPUs is split t ways by tensor and d = n / t ways by
  * data parallelism; t is a power of two that divides the heads, d at most B.
- * Each GPU has ceil(B / d) samples of a step. Training is Megatron's mixed
- * precision with Adam and attention that keeps its matrices: what Frenzy's
- * formula (MARP) speaks of. Two figures say what a GPU must have: ours
- * (device_mib) against the type's GiB, and MARP's in 10^9 bytes against the
- * same number, which is how vendors count; with it the paper's GPT2-7B at
- * batch 2 needs 8 A100 of 40, as printed.
+ * Each GPU has ceil(B / d) samples of a step. Training is as spec.training
+ * says; by default Megatron's mixed precision with Adam and attention that
+ * keeps its matrices, which Frenzy's formula (MARP) always speaks of. Two
+ * figures say what a GPU must have: ours (device_mib) against the type's GiB,
+ * and MARP's in 10^9 bytes against the same number, which is how vendors count;
+ * with it the paper's GPT2-7B at batch 2 needs 8 A100 of 40, as printed.
  *
- * Speed is firn/llmplan.h's: compute, tensor and data traffic one after the
- * other. The slowest GPU counts. A tensor group that crosses nodes has its
- * traffic on the network, which the GPUs of a node share. With S samples a
- * second,
+ * Speed is firn/llmplan.h's, with the constants of the GPU type: host, compute,
+ * tensor and data traffic one after the other. The slowest GPU counts. A tensor
+ * group that crosses nodes has its traffic on the network, which the GPUs of a
+ * node share. With S samples a second,
  *
  *     rate = S(held) / S(reference)
  *
@@ -30,7 +30,7 @@
  * speed, so that no policy gains by it and every run ends. What counts for that
  * is the expected memory; plans go by the upper end.
  *
- * Left out: accumulation (passes), pipelines, ZeRO, recomputation.
+ * Left out: accumulation (passes), pipelines, ZeRO.
  */
 #include "core/llmjobs.h"
 #include "core/accept.h"
@@ -49,14 +49,11 @@
 static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
 {
     *out = (struct llmjob){
-        .job = {.seq = spec->seq,
-                .micro_batch = 1,
-                .precision = FIRN_PRECISION_MEGATRON,
-                .optimizer = FIRN_OPTIMIZER_ADAMW,
-                .attention = FIRN_ATTENTION_EAGER},
+        .job = {.seq = spec->seq, .micro_batch = 1},
         .batch = spec->batch,
         .ref_samples_s = 1,
     };
+    firn_training_apply(&spec->training, &out->job);
     return spec->seq > 0 && spec->batch > 0 &&
            firn_llm_find(&out->job.shape, spec->app, NULL) == FIRN_OK &&
            firn_memory_check(&out->job, NULL) == FIRN_OK;
@@ -92,19 +89,53 @@ static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
     return most;
 }
 
+/* How fast GPUs of a type train. A cluster that gives a known type another
+ * speed than firn's makes it compute as much faster or slower. */
+static struct firn_llm_speed speed_of(const struct firn_cluster *cluster,
+                                      firn_type_id id)
+{
+    const struct firn_gpu_type *type = &cluster->types[id];
+    const struct type_known *known = type_find(type->name);
+    double to_v100 = type->speed * reference_speed(cluster);
+    struct firn_llm_speed speed = firn_llm_speed_of(type->name, to_v100);
+    if (known != NULL && known->speed != to_v100) {
+        double factor = to_v100 / known->speed;
+        speed.half_flops_s *= factor;
+        speed.fp32_flops_s *= factor;
+        speed.matrix_s *= factor;
+    }
+    return speed;
+}
+
+/* Of each constant the slower one. */
+static struct firn_llm_speed slower(struct firn_llm_speed a,
+                                    struct firn_llm_speed b)
+{
+    return (struct firn_llm_speed){
+        .half_flops_s = fmin(a.half_flops_s, b.half_flops_s),
+        .fp32_flops_s = fmin(a.fp32_flops_s, b.fp32_flops_s),
+        .node_bytes_s = fmin(a.node_bytes_s, b.node_bytes_s),
+        .net_bytes_s = fmin(a.net_bytes_s, b.net_bytes_s),
+        .layer_s = fmax(a.layer_s, b.layer_s),
+        .matrix_s = fmin(a.matrix_s, b.matrix_s),
+    };
+}
+
 /* GPUs of one type, looked up once for many placements. */
 struct gpus {
-    double mem_gib, speed;
+    double mem_gib;
+    struct firn_llm_speed speed;
     int node; /* GPUs of its largest node */
+    int most; /* all of them */
 };
 
 static struct gpus gpus_of(const struct firn_cluster *cluster,
                            firn_type_id type)
 {
     return (struct gpus){.mem_gib = cluster->types[type].mem_gib,
-                         .speed = cluster->types[type].speed *
-                                  reference_speed(cluster),
-                         .node = largest_node(cluster, type)};
+                         .speed = speed_of(cluster, type),
+                         .node = largest_node(cluster, type),
+                         .most = cluster->types[type].ngpus};
 }
 
 static struct llmspot packed_on(const struct gpus *of, int gpus, int nodes)
@@ -144,21 +175,20 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
     unsigned each = 0;
     for (int i = 0, next; i < alloc->nparts; i = next) {
         firn_node_id node = alloc->parts[i].node;
-        const struct firn_gpu_type *type =
-            &cluster->types[cluster->nodes[node].type];
+        firn_type_id id = cluster->nodes[node].type;
+        const struct firn_gpu_type *type = &cluster->types[id];
+        struct firn_llm_speed speed = speed_of(cluster, id);
         int gpus = 0;
         for (next = i; next < alloc->nparts && alloc->parts[next].node == node;
              next++)
             gpus += __builtin_popcountll(alloc->parts[next].gpus);
         each |= (unsigned)gpus;
         spot.fullest = gpus > spot.fullest ? gpus : spot.fullest;
-        if (i == 0 || type->speed < spot.speed)
-            spot.speed = type->speed;
+        spot.speed = i == 0 ? speed : slower(spot.speed, speed);
         if (type->mem_gib > 0 &&
             (spot.mem_gib <= 0 || type->mem_gib < spot.mem_gib))
             spot.mem_gib = type->mem_gib;
     }
-    spot.speed *= reference_speed(cluster);
     spot.step = (int)(each & -each);
     return spot;
 }
@@ -175,28 +205,41 @@ static bool can_split(const struct llmjob *llm, int gpus, int t)
            llm->job.shape.heads % t == 0;
 }
 
-static struct split split_of(const struct llmjob *llm,
-                             const struct llmspot *spot, int t)
+/* What runs on each of t d GPUs. */
+static struct firn_memory_job part_of(const struct llmjob *llm, int t, int d)
 {
     struct firn_memory_job job = llm->job;
-    struct firn_llm_speed links = *firn_llm_speed_default();
+    job.tp = t;
+    job.dp = d;
+    job.micro_batch = llm->batch / d + (llm->batch % d > 0);
+    return job;
+}
+
+static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
+                        const struct firn_memory_job *job)
+{
+    struct firn_llm_speed speed = spot->speed;
     struct firn_llm_gpus gpus = {
         .name = "",
         .mem_gib = spot->mem_gib,
-        .speed = spot->speed,
+        .speed = 1,
         .node_gpus = spot->nodes > 1 ? spot->fullest : spot->gpus,
         .count = spot->gpus,
     };
-    job.tp = t;
-    job.dp = spot->gpus / t;
-    job.micro_batch = llm->batch / job.dp + (llm->batch % job.dp > 0);
-    if (t > spot->step)
-        links.node_bytes_s = links.net_bytes_s / spot->fullest;
+    if (job->tp > spot->step)
+        speed.node_bytes_s = speed.net_bytes_s / spot->fullest;
+    double used = (double)llm->batch / ((double)job->micro_batch * job->dp);
+    return used * firn_llm_samples_s(job, &gpus, &speed);
+}
+
+static struct split split_of(const struct llmjob *llm,
+                             const struct llmspot *spot, int t)
+{
+    struct firn_memory_job job = part_of(llm, t, spot->gpus / t);
     struct firn_memory memory = firn_memory_of(&job, NULL);
     double context_mib = memory.device_mib - memory.high_mib;
-    double used = (double)llm->batch / ((double)job.micro_batch * job.dp);
     return (struct split){
-        .samples_s = used * firn_llm_samples_s(&job, &gpus, &links),
+        .samples_s = samples_s(llm, spot, &job),
         .need_gib = memory.device_mib / MIB_PER_GIB,
         .expected_gib = (memory.reserved_mib + context_mib) / MIB_PER_GIB,
     };
@@ -323,25 +366,36 @@ static int by_efficiency(const void *a, const void *b)
     return (p->t > q->t) - (p->t < q->t);
 }
 
-static void add_plan(struct llmplans *out, const struct llmjob *llm,
-                     const struct gpus *of, firn_type_id type, int t, int d)
+/* Adds the split on every type that has the GPUs and holds it. Memory does not
+ * depend on the type and is predicted once. */
+static void add_plans(struct llmplans *out, const struct llmjob *llm,
+                      const struct gpus *of, int ntypes, int t, int d)
 {
-    struct llmspot spot = packed_on(of, t * d, 0);
-    struct split at = split_of(llm, &spot, t);
-    double marp_gib =
-        firn_marp_bytes(&llm->job.shape, llm->job.seq, llm->batch, t, d) / 1e9;
-    if (!fits(&spot, at.need_gib) && !fits(&spot, marp_gib))
-        return;
-    struct llmplan plan = {
-        .type = type,
-        .t = t,
-        .d = d,
-        .samples_s = at.samples_s,
-        .need_gib = at.need_gib,
-        .marp_gib = marp_gib,
-        .room_gib = spot.mem_gib > 0 ? spot.mem_gib - at.need_gib : 0,
-    };
-    vec_add(out, plan);
+    struct firn_memory_job job = part_of(llm, t, d);
+    double need_gib = -1, marp_gib = -1; /* not known yet */
+    for (int type = 0; type < ntypes; type++) {
+        if (t > of[type].node || d > of[type].most / t)
+            continue;
+        if (need_gib < 0) {
+            need_gib = firn_memory_of(&job, NULL).device_mib / MIB_PER_GIB;
+            marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
+                                       llm->batch, t, d) /
+                       1e9;
+        }
+        struct llmspot spot = packed_on(&of[type], t * d, 0);
+        if (!fits(&spot, need_gib) && !fits(&spot, marp_gib))
+            continue;
+        struct llmplan plan = {
+            .type = type,
+            .t = t,
+            .d = d,
+            .samples_s = samples_s(llm, &spot, &job),
+            .need_gib = need_gib,
+            .marp_gib = marp_gib,
+            .room_gib = spot.mem_gib > 0 ? spot.mem_gib - need_gib : 0,
+        };
+        vec_add(out, plan);
+    }
 }
 
 struct llmplans llmjobs_plans(const struct llmjob *llm,
@@ -349,17 +403,22 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
                               uint32_t types, int gpus_min, int gpus_max)
 {
     struct llmplans out = {0};
+    struct gpus of[FIRN_TYPES_MAX];
+    int node = 0, most = 0;
     for (int type = 0; type < cluster->ntypes; type++) {
-        int most = cluster->types[type].ngpus;
-        most = most < gpus_max ? most : gpus_max;
+        of[type].node = of[type].most = 0;
         if (!(types >> type & 1))
             continue;
-        struct gpus of = gpus_of(cluster, type);
-        for (int t = 1; t <= of.node && llm->job.shape.heads % t == 0; t *= 2)
-            for (int d = 1; d <= llm->batch && d <= most / t; d++)
-                if (llm->batch % d == 0 && t * d >= gpus_min)
-                    add_plan(&out, llm, &of, type, t, d);
+        of[type] = gpus_of(cluster, type);
+        if (of[type].most > gpus_max)
+            of[type].most = gpus_max;
+        node = of[type].node > node ? of[type].node : node;
+        most = of[type].most > most ? of[type].most : most;
     }
+    for (int t = 1; t <= node && llm->job.shape.heads % t == 0; t *= 2)
+        for (int d = 1; d <= llm->batch && d <= most / t; d++)
+            if (llm->batch % d == 0 && t * d >= gpus_min)
+                add_plans(&out, llm, of, cluster->ntypes, t, d);
     if (out.n > 1)
         qsort(out.at, out.n, sizeof *out.at, by_efficiency);
     return out;

@@ -10,6 +10,7 @@
 #define CORE_LLMJOBS_H
 #include "base/vec.h"
 #include <firn/forecast.h>
+#include <firn/llmplan.h>
 #include <firn/memory.h>
 
 struct llmjob {
@@ -24,7 +25,7 @@ struct llmspot {
     int fullest;    /* GPUs on the node that has the most of them */
     int step;       /* largest power of two that divides those of each node */
     double mem_gib; /* of the smallest; 0: not known */
-    double speed;   /* of the slowest, relative to a V100 */
+    struct firn_llm_speed speed; /* of the slowest */
 };
 
 /* One way to split it over GPUs of one type. */

@@ -149,6 +149,12 @@ struct firn_way outlook_plain(const struct forecaster *f,
 /* The batch that its trainer is taken to have, where it tunes none. */
 double outlook_batch(const struct outlook *o, const struct firn_job *job);
 
+/* --- forecaster_load.c --- */
+
+/* Samples on a GPU in one pass, run that way; 0: not known. */
+double outlook_samples(const struct forecaster *f, const struct outlook *o,
+                       const struct firn_job *job, const struct firn_way *way);
+
 /* --- forecaster_law.c --- */
 
 /* The learned profile of a job, if there is one that it can use. */

@@ -68,6 +68,9 @@ struct track {
     double turn; /* of the time, in a training of two; 0: not known */
     double best; /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
+    uint64_t told_epoch;   /* the last that the estimator was told of */
+    firn_job_id told_with; /* the job that it was trained together with then */
+    bool is_mixed;         /* that has changed since its first epoch */
 };
 
 struct rejected {
@@ -257,6 +260,10 @@ void desk_not_merged(const struct desk *desk, const struct live_job *job,
  * trained alone. */
 bool desk_merge_reported(struct desk *desk, struct live_job *job,
                          const struct firn_job *in_round);
+/* A fine-tuning job has reported, or is done: its epochs go to the estimator
+ * of merges. */
+void desk_task_reported(struct desk *desk, const struct live_job *job);
+void desk_task_ended(struct desk *desk, const struct live_job *job);
 
 /* --- how long they take, and what they need: desk_span.c ----------------- */
 

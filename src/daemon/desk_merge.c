@@ -19,20 +19,23 @@
  * summed over both jobs is what the training of two is worth, which counts once
  * both have reported two epochs.
  *
- * The guard of the policy ymir speaks once two epochs have passed. By the clock
- * that is hard to tell of a job whose epochs are reported: `epoch_s` of a pair
- * that is being trained is not known before both have reported two epochs, and
- * half of the time since then. What it then compares is work in a second; a job
- * that ends by a target (target.metric) may end sooner for what it learns from
- * the other, which no rate tells. Of two such jobs the guard asks what Ymir
- * asks: has the metric got better in the last two epochs? While it does in
- * both, `epoch_s` stays unknown and the pair together. More is better.
+ * The guard of the policy ymir speaks once both have reported two epochs of
+ * the merge. It is told which of the two has stalled: has a target
+ * (target.metric; more is better), and has not come nearer to it in its last
+ * two epochs. While both come nearer the pair stays together, whatever the
+ * rates say: a job that ends by a target may end sooner for what it learns
+ * from the other, which no rate tells.
+ *
+ * The losses of all fine-tuning jobs go to the estimator, epoch by epoch, as
+ * long as a job is trained in one way since its first epoch. Of a job with a
+ * target below 1 the loss is 1 - metric.
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
 #include "base/log.h"
 #include "daemon/desk.h"
 #include "daemon/mergekey.h"
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -51,6 +54,13 @@ static bool gets_better(const struct desk *desk, const struct live_job *job)
     const struct track *track = desk_track(desk, job->id);
     return job->ask.target_metric != 0 && track != NULL &&
            track->best_epoch > 0 && job->last.epoch < track->best_epoch + 2;
+}
+
+/* Has it a target, and come no nearer to it in its last two epochs? */
+static bool is_stalled(const struct desk *desk, const struct live_job *job)
+{
+    return job->ask.target_metric != 0 && epochs_reported(job) >= 2 &&
+           !gets_better(desk, job);
 }
 
 static bool look_at(const struct desk *desk, const struct firn_job *job,
@@ -113,12 +123,59 @@ bool desk_merge(struct desk *desk, const struct desk_pair *pair,
     if (!can || !livemerge_expect(desk->merges, side, pair->kind, out))
         return false;
     if (partner_of(desk->book, one) == two) {
-        double since_s = now_s - fmax(a->resumes_s, b->resumes_s);
-        bool is_time = fmin(epochs_reported(one), epochs_reported(two)) >= 2 &&
-                       !(gets_better(desk, one) && gets_better(desk, two));
-        out->epoch_s = is_time ? since_s / 2 : (double)NAN;
+        bool pays = gets_better(desk, one) && gets_better(desk, two);
+        double epochs = fmin(epochs_reported(one), epochs_reported(two));
+        out->epochs = pays ? 0 : epochs;
+        out->stalled = (unsigned)is_stalled(desk, one) |
+                       (unsigned)is_stalled(desk, two) << 1;
     }
     return true;
+}
+
+/* Its last epoch, for the estimator; false: it says nothing of a loss. */
+static bool epoch_of(const struct desk *desk, const struct live_job *job,
+                     struct livemerge_epoch *out)
+{
+    const struct live_job *other = partner_of(desk->book, job);
+    const struct firn_trainer_report *r = &job->last;
+    double target = job->ask.target_metric;
+    bool by_metric = target > 0 && target < 1 && r->metric > 0 && r->metric < 1;
+    *out = (struct livemerge_epoch){
+        .base = job->ask.base,
+        .dataset = job->ask.dataset,
+        .with = other != NULL ? other->ask.dataset : NULL,
+        .epoch = r->epoch < INT_MAX ? (int)r->epoch : 0,
+        .loss = by_metric ? 1 - r->metric : r->loss,
+        .target_loss = by_metric ? 1 - target : (double)NAN,
+        .epochs_max = (double)job->ask.target_epochs};
+    return job->ask.base[0] != '\0' && job->ask.dataset[0] != '\0' &&
+           out->epoch > 0 && out->loss > 0;
+}
+
+void desk_task_reported(struct desk *desk, const struct live_job *job)
+{
+    struct track *track = desk_track(desk, job->id);
+    const struct live_job *other = partner_of(desk->book, job);
+    firn_job_id with = other != NULL ? other->id : FIRN_NO_JOB;
+    struct livemerge_epoch report;
+    if (track == NULL || job->last.epoch <= track->told_epoch)
+        return;
+    if (track->told_epoch > 0 && track->told_with != with)
+        track->is_mixed = true;
+    track->told_epoch = job->last.epoch;
+    track->told_with = with;
+    if (!track->is_mixed && epoch_of(desk, job, &report))
+        livemerge_epoch(desk->merges, &report);
+}
+
+void desk_task_ended(struct desk *desk, const struct live_job *job)
+{
+    const struct track *track = desk_track(desk, job->id);
+    struct livemerge_epoch report;
+    if (track != NULL && !track->is_mixed && track->told_epoch > 0 &&
+        track->told_with == FIRN_NO_JOB && epoch_of(desk, job, &report) &&
+        report.with == NULL)
+        livemerge_ended(desk->merges, &report);
 }
 
 /* Seconds of a step without those of the other job; 0: not known. */

@@ -199,7 +199,8 @@ static void launch_others(struct dock *dock, const struct live_job *job,
             .ckpt = ckpt_folder(dock, partner),
             .token = partner->token,
             .threads = threads_of(&partner->ask),
-            .freeze_max = partner->ask.freeze_max};
+            .freeze_max = partner->ask.freeze_max,
+            .target_metric = partner->ask.target_metric};
         out->mate = &dock->launch->mate;
         out->grace_s = fmax(out->grace_s, grace_of(&partner->ask));
         double its_s = partner->ask.ckpt_every_s; /* both write at once */
@@ -237,6 +238,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .ckpt_every_s = ask->ckpt_every_s,
         .freeze = freeze_of(dock, job),
         .freeze_max = ask->freeze_max,
+        .target_metric = ask->target_metric,
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,

@@ -440,9 +440,13 @@ enum firn_status jobfile_read(struct live_ask *out, struct firn_bytes text,
 
 /* --- what core schedules by ----------------------------------------------- */
 
-/* Its results are the same bits on one type of GPU only. */
+/* Its results are the same bits on one type of GPU only, or may be: D2 counts
+ * if the scan of its model says so, or its user insists (EasyScale, 3.3). */
 static bool is_of_one_type(const struct live_ask *ask)
 {
+    if (strcmp(ask->consistency, "D2") == 0)
+        return strcmp(ask->scan, "passed") != 0 &&
+               strcmp(ask->scan, "insist") != 0;
     return strcmp(ask->consistency, "D0") == 0 ||
            strcmp(ask->consistency, "D1") == 0;
 }
@@ -460,29 +464,49 @@ static bool may_merge(const struct live_ask *ask)
            ask->dataset[0] != '\0';
 }
 
+/* Words that a newer firnd accepted and this one does not know count as not
+ * said. */
+static struct firn_training training_of(const struct live_ask *ask)
+{
+    const char *const said[FIRN_TRAINING_SETTINGS] = {
+        [FIRN_TRAINING_PRECISION] = ask->precision,
+        [FIRN_TRAINING_OPTIMIZER] = ask->optimizer,
+        [FIRN_TRAINING_ATTENTION] = ask->attention,
+        [FIRN_TRAINING_CHECKPOINTING] = ask->checkpointing,
+    };
+    struct firn_training training = {0};
+    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
+        if (said[i] != NULL)
+            firn_training_set(&training, (enum firn_training_setting)i,
+                              said[i]);
+    return training;
+}
+
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out)
 {
-    *out = (struct firn_job_spec){.name = ask->name,
-                                  .app = ask->app,
-                                  .group = ask->queue,
-                                  .submit_s = submit_s,
-                                  .gpus = ask->gpus_max,
-                                  .gpus_min = ask->gpus_min,
-                                  .gpus_max = ask->gpus_max,
-                                  .duration_s = ask->duration_s > 0
-                                                    ? ask->duration_s
-                                                    : nominal_duration_s,
-                                  .is_nominal = !(ask->duration_s > 0),
-                                  .restart_s = -1,
-                                  .mem_gib = ask->mem_gib,
-                                  .batch = ask->batch,
-                                  .priority = ask->priority,
-                                  .types = ask->types,
-                                  .threads = ask->threads,
-                                  .seq = ask->seq,
-                                  .frozen_max = ask->freeze_max,
-                                  .may_share = may_share(ask),
-                                  .may_merge = may_merge(ask),
-                                  .one_type = is_of_one_type(ask)};
+    *out = (struct firn_job_spec){
+        .name = ask->name,
+        .app = ask->app,
+        .group = ask->queue,
+        .submit_s = submit_s,
+        .gpus = ask->gpus_max,
+        .gpus_min = ask->gpus_min,
+        .gpus_max = ask->gpus_max,
+        .duration_s =
+            ask->duration_s > 0 ? ask->duration_s : nominal_duration_s,
+        .is_nominal = !(ask->duration_s > 0),
+        .restart_s = -1,
+        .mem_gib = ask->mem_gib,
+        .batch = ask->batch,
+        .priority = ask->priority,
+        .types = ask->types,
+        .threads = ask->threads,
+        .seq = ask->seq,
+        .frozen_max = ask->freeze_max,
+        .may_share = may_share(ask),
+        .may_merge = may_merge(ask),
+        .one_type = is_of_one_type(ask),
+        .best_effort = strcmp(ask->guarantee, "none") == 0,
+        .training = training_of(ask)};
 }

@@ -29,6 +29,7 @@ struct place {
     int gpus, batch, seq, threads;
     uint32_t types;
     double frozen_max;
+    struct firn_training training;
     char *app;
 };
 
@@ -127,8 +128,10 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
         (place->gpus == spec->gpus && place->batch == spec->batch &&
          place->seq == spec->seq && place->threads == spec->threads &&
          place->types == job->type_mask &&
-         place->frozen_max == spec->frozen_max && place->app != NULL &&
-         strcmp(place->app, spec->app) == 0))
+         place->frozen_max == spec->frozen_max &&
+         memcmp(&place->training, &spec->training, sizeof place->training) ==
+             0 &&
+         place->app != NULL && strcmp(place->app, spec->app) == 0))
         return key;
     mem_free(place->app);
     *place = (struct place){
@@ -138,6 +141,7 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
         .threads = spec->threads,
         .types = job->type_mask,
         .frozen_max = spec->frozen_max,
+        .training = spec->training,
         .app = mem_strdup(spec->app),
     };
     forecaster_respec(f->forecaster, key);

@@ -1,22 +1,33 @@
 /* liveforecast_merge.c - two live jobs as core/forecaster_merge.h has them.
  *
- * Nothing was measured of a pair before it has reported: both are taken to be
- * trained in turns, each in proportion to its work, with the gain of struct
- * gains.
+ * Both are taken to be trained in turns, by epochs of both: a job gets its
+ * epoch's share of the time of both, and needs `ratio` times the epochs that it
+ * needs alone (core/taskbook.h). That is known once three epochs of each task
+ * were reported alone. Trainers report no embedding, so every score is the
+ * same, and what is learned is how much each task and each pair gains.
+ *
+ * Before that, a prior: each gets on in proportion to its work, with the gain
+ * of struct gains (core/forecaster_merge.c).
  */
 #include "daemon/liveforecast_merge.h"
 #include "base/mem.h"
 #include "core/forecaster_merge.h"
+#include "core/taskbook.h"
+#include <math.h>
 #include <string.h>
+
+#define NO_SCORE 0.5 /* of tasks whose embeddings are not reported */
 
 struct livemerge {
     struct gains *gains;
+    struct taskbook *book;
 };
 
 struct livemerge *livemerge_new(void)
 {
     struct livemerge *merges = mem_new(1, sizeof *merges);
     merges->gains = gains_new();
+    merges->book = taskbook_new();
     return merges;
 }
 
@@ -25,29 +36,99 @@ void livemerge_free(struct livemerge *merges)
     if (merges == NULL)
         return;
     gains_free(merges->gains);
+    taskbook_free(merges->book);
     mem_free(merges);
 }
 
-bool livemerge_expect(const struct livemerge *merges,
+/* --- reports ------------------------------------------------------------- */
+
+static struct task_run run_of(struct livemerge *merges,
+                              const struct livemerge_epoch *report)
+{
+    struct task_run run = {
+        .task = taskbook_task(merges->book, report->base, report->dataset),
+        .with = TASKBOOK_ALONE,
+        .kind = FIRN_MERGE_TOGETHER};
+    if (report->with != NULL)
+        run.with = taskbook_task(merges->book, report->base, report->with);
+    return run;
+}
+
+void livemerge_epoch(struct livemerge *merges,
+                     const struct livemerge_epoch *report)
+{
+    struct task_run run = run_of(merges, report);
+    taskbook_goal(merges->book, run.task, report->target_loss,
+                  report->epochs_max);
+    taskbook_begin(merges->book, &run);
+    taskbook_epoch(merges->book, &run, report->epoch, report->loss);
+}
+
+void livemerge_ended(struct livemerge *merges,
+                     const struct livemerge_epoch *last)
+{
+    struct task_run run = run_of(merges, last);
+    taskbook_end(merges->book, &run, last->epoch);
+}
+
+/* --- what is expected ---------------------------------------------------- */
+
+/* Epochs of `side[i]` merged with the other over epochs alone; NaN: not
+ * known. */
+static double ratio_of(struct livemerge *merges,
+                       const struct livemerge_side side[2], int i,
+                       enum firn_merge_kind kind)
+{
+    struct taskbook *book = merges->book;
+    struct taskbook_answer answer;
+    int me = taskbook_task(book, side[i].base, side[i].dataset);
+    int other = taskbook_task(book, side[1 - i].base, side[1 - i].dataset);
+    struct task_run run = {me, other, kind};
+    taskbook_score(book, me, other, NO_SCORE);
+    taskbook_score(book, other, me, NO_SCORE);
+    return taskbook_answer(book, &run, &answer) ? answer.ratio : (double)NAN;
+}
+
+/* The seconds that an epoch of the job takes of one of both. */
+static double share_of(const struct livemerge_side side[2], int i)
+{
+    double epochs_s = side[0].epoch_s + side[1].epoch_s;
+    if (epochs_s > 0)
+        return side[i].epoch_s / epochs_s;
+    return side[i].alone_s / (side[0].alone_s + side[1].alone_s);
+}
+
+static struct merge_side expect_one(struct livemerge *merges,
+                                    const struct livemerge_side side[2], int i,
+                                    enum firn_merge_kind kind)
+{
+    double ratio = ratio_of(merges, side, i, kind);
+    struct merge_side out = {.work_s = side[i].alone_s, /* alone: seconds */
+                             .alone = 1,
+                             .is_new = side[i].is_new};
+    if (ratio > 0) {
+        out.together = share_of(side, i) / ratio;
+        out.after = 1 / ratio;
+        return out;
+    }
+    double gain = gains_together(merges->gains, side[0].base, side[0].dataset,
+                                 side[1].dataset);
+    out.together = gain * side[i].alone_s / (side[0].alone_s + side[1].alone_s);
+    out.after = gains_after(merges->gains);
+    return out;
+}
+
+bool livemerge_expect(struct livemerge *merges,
                       const struct livemerge_side side[2],
                       enum firn_merge_kind kind, struct firn_merge *out)
 {
-    const double both_s = side[0].alone_s + side[1].alone_s;
     struct merge_side sides[2];
-    struct firn_merge merge;
+    struct firn_merge merge = {0};
     if (side[0].base[0] == '\0' || strcmp(side[0].base, side[1].base) != 0 ||
         strcmp(side[0].dataset, side[1].dataset) == 0)
         return false;
-    double gain = gains_together(merges->gains, side[0].base, side[0].dataset,
-                                 side[1].dataset);
-    for (int i = 0; i < 2; i++) /* work in seconds of each alone */
-        sides[i] = (struct merge_side){
-            .work_s = side[i].alone_s,
-            .alone = 1,
-            .together = gain * side[i].alone_s / both_s,
-            .after = gains_after(merges->gains),
-            .is_new = side[i].is_new,
-        };
+    for (int i = 0; i < 2; i++)
+        sides[i] = expect_one(merges, side, i, kind);
     if (!merge_expect(sides, kind, &merge))
         return false;
     merge.epoch_s = kind == FIRN_MERGE_AFTER

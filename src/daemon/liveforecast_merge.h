@@ -1,9 +1,10 @@
 /* liveforecast_merge.h - what two fine-tuning jobs are expected to gain from
  * being merged, live.
  *
- * Behind struct firn_forecast_def's `merge`. The simulator has measured epochs
- * for each pair of tasks (sim/transfers.h); here nothing is known of a pair but
- * what pairs gained elsewhere, until reports come.
+ * Behind struct firn_forecast_def's `merge`. The estimator is the simulator's
+ * (core/taskbook.h), fed by what trainers report: the loss after each epoch,
+ * and the epochs that a job took. Until it knows a pair, what pairs gained
+ * elsewhere stands in.
  */
 #ifndef DAEMON_LIVEFORECAST_MERGE_H
 #define DAEMON_LIVEFORECAST_MERGE_H
@@ -22,9 +23,22 @@ struct livemerge_side {
 };
 /* False: not to be merged so. The weight and times are as in firn/forecast.h.
  */
-bool livemerge_expect(const struct livemerge *merges,
+bool livemerge_expect(struct livemerge *merges,
                       const struct livemerge_side side[2],
                       enum firn_merge_kind kind, struct firn_merge *out);
+/* An epoch of a job has this loss, or 1 - metric; `with` is the job that it is
+ * trained together with, NULL: it is trained alone. `target_loss` is NaN, and
+ * `epochs_max` 0, where the job names none. */
+struct livemerge_epoch {
+    const char *base, *dataset, *with;
+    int epoch;
+    double loss, target_loss, epochs_max;
+};
+void livemerge_epoch(struct livemerge *merges,
+                     const struct livemerge_epoch *report);
+/* The job has ended with that epoch, its last. */
+void livemerge_ended(struct livemerge *merges,
+                     const struct livemerge_epoch *last);
 /* Trained together they got on like this: the sum of what each did in a second
  * over what it does alone. 1 when they only take turns. */
 void livemerge_saw(struct livemerge *merges,

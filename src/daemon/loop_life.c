@@ -159,6 +159,8 @@ static void act_before(struct loop *loop, struct live_job *job,
     if (step->acts & LIFE_DO_LEARN) {
         desk_eta_ended(&loop->desk, track);
         desk_span_ended(&loop->desk, job, track);
+        if (step->state == LIVE_SUCCEEDED)
+            desk_task_ended(&loop->desk, job);
     }
     if (step->acts & LIFE_DO_UNPIN)
         desk_unpin(&loop->desk, track);

@@ -134,6 +134,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
     double progress = said_progress(job), now_s = dock_now_s(&loop->dock);
     if (track == NULL || live_state_is_over(job->state))
         return;
+    desk_task_reported(&loop->desk, job);
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
     if (progress < 0 || !(track->duration_s > 0))

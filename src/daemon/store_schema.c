@@ -60,6 +60,10 @@ static const char *const own_steps[] = {
     "ALTER TABLE jobs ADD COLUMN gpu_type TEXT NOT NULL DEFAULT '';",
     /* 5: the caller whose request caused an event */
     "ALTER TABLE events ADD COLUMN caller TEXT NOT NULL DEFAULT '';",
+    /* 6: how a language model trains */
+    "",
+    /* 7: scan and guarantee of elastic jobs */
+    "",
 };
 
 static const char *sql_type(const struct job_field *field)

@@ -248,6 +248,7 @@ static void add_related_jobs(const struct firn_launch *launch,
     if (mate->threads > 0)
         add_int(out, "FIRN_MATE_THREADS", mate->threads);
     add_number(out, "FIRN_MATE_FREEZE_MAX", mate->freeze_max);
+    add_number(out, "FIRN_MATE_TARGET_METRIC", mate->target_metric);
     buf_release(&words);
 }
 
@@ -286,6 +287,7 @@ static void add_common(const struct workerenv *env,
     add_number(out, "FIRN_CKPT_EVERY_S", launch->ckpt_every_s);
     add_text(out, "FIRN_FREEZE", launch->freeze);
     add_number(out, "FIRN_FREEZE_MAX", launch->freeze_max);
+    add_number(out, "FIRN_TARGET_METRIC", launch->target_metric);
     if (launch->threads > 0)
         add_int(out, "FIRN_THREADS", launch->threads);
     if (alloc->how.passes > 0)

@@ -7,21 +7,52 @@
  */
 #include <firn/llmplan.h>
 
+#include "base/str.h"
+#include <string.h>
+
 #define MIB_PER_GIB 1024.0
 
-/* V100: 125 TFLOP/s of half precision of which training reaches about a third,
- * 15.7 in fp32 of which it reaches two thirds; NVLink 2 with 150 GB/s in each
- * direction; a 100 Gbit/s network. Nominal, not measured. */
-static const struct firn_llm_speed v100 = {
-    .half_flops_s = 42e12,
-    .fp32_flops_s = 10.5e12,
-    .node_bytes_s = 150e9,
-    .net_bytes_s = 12.5e9,
+/* What an H200 reaches in Megatron's precision, of its nominal 989 TFLOP/s and
+ * of 4800 GB/s: 729 TFLOP/s, and 74.3e9 numbers of attention matrices a second
+ * (65 bytes each: they are written and read several times in both passes).
+ * Least squares of relative errors with the host's time, over the 47 rows of
+ * docs/measurements/h200/megatron_memory.csv and megatron_fused.csv. */
+static const double peak_share = 0.737, matrices_per_byte = 0.01548;
+
+static const struct known {
+    const char *type;
+    double peak, memory, fp32, layer, node, net;
+} known[] = {
+#define LLM_SPEED(type, peak, memory, fp32, layer, node, net) \
+    {type, peak, memory, fp32, layer, node, net},
+#include "model/llm_speeds.def"
+#undef LLM_SPEED
 };
 
-const struct firn_llm_speed *firn_llm_speed_default(void)
+enum { NKNOWN = sizeof known / sizeof *known };
+
+static struct firn_llm_speed constants(const struct known *of, double factor)
 {
-    return &v100;
+    return (struct firn_llm_speed){
+        .half_flops_s = factor * peak_share * of->peak * 1e12,
+        .fp32_flops_s = factor * of->fp32 * 1e12,
+        .node_bytes_s = of->node * 1e9,
+        .net_bytes_s = of->net * 1e9,
+        .layer_s = of->layer * 1e-3,
+        .matrix_s = factor * matrices_per_byte * of->memory * 1e9,
+    };
+}
+
+struct firn_llm_speed firn_llm_speed_of(const char *type, double speed)
+{
+    int v100 = 0;
+    for (int i = 0; i < NKNOWN; i++) {
+        if (str_equal_nocase(known[i].type, type))
+            return constants(&known[i], 1);
+        if (strcmp(known[i].type, "v100") == 0)
+            v100 = i;
+    }
+    return constants(&known[v100], speed);
 }
 
 /* Seconds in which each of n GPUs has the sum of all their `bytes`. */
@@ -43,11 +74,14 @@ double firn_llm_samples_s(const struct firn_memory_job *job,
     if (job->lora_rank > 0)
         trained = firn_llm_lora_params(shape, job->lora_rank, job->lora_on);
     double flops = 6 * params * s + 12 * l * h * s * s;
+    double rate = is_fp32 ? speed->fp32_flops_s : speed->half_flops_s;
+    double sample_s = flops / rate;
+    if (!is_fp32 && job->attention == FIRN_ATTENTION_EAGER)
+        sample_s += shape->heads * s * s * l / speed->matrix_s;
+    double compute_s = l * speed->layer_s +
+                       sample_s * job->micro_batch / (job->tp * gpus->speed);
     if (job->is_checkpointing)
-        flops *= 4.0 / 3;
-    double rate =
-        gpus->speed * (is_fp32 ? speed->fp32_flops_s : speed->half_flops_s);
-    double compute_s = flops * job->micro_batch / (job->tp * rate);
+        compute_s *= 4.0 / 3;
     double tensor_s = 4 * l *
                       all_reduce_s(job->micro_batch * s * h * size, job->tp,
                                    speed->node_bytes_s);
@@ -97,8 +131,13 @@ static bool make(struct firn_memory_job *job, int type,
     if (gpus->mem_gib > 0 && room_mib < 0)
         return false;
     int ngpus = job->tp * job->dp;
-    double samples_s =
-        firn_llm_samples_s(job, gpus, options->speed ? options->speed : &v100);
+    struct firn_llm_gpus one = *gpus;
+    struct firn_llm_speed speed = firn_llm_speed_of(gpus->name, gpus->speed);
+    if (options->speed != NULL)
+        speed = *options->speed;
+    else
+        one.speed = 1;
+    double samples_s = firn_llm_samples_s(job, &one, &speed);
     *out = (struct firn_llm_plan){
         .type = type,
         .t = job->tp,

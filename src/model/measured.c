@@ -58,7 +58,7 @@ static void table_path(struct firn_buf *out, const char *source,
     buf_clear(out);
     if (strcmp(source, "pollux") == 0)
         buf_printf(out, "%s/pollux/apps/%s/%s.csv", dir, app, kind);
-    else if (strcmp(source, "sia") == 0)
+    else if (strcmp(source, "sia") == 0 || strcmp(source, "bsbf") == 0)
         buf_printf(out, "%s/sia/apps/%s/%s-%s.csv", dir, app, kind,
                    sia_suffix(type));
     else if (strcmp(source, "titan") == 0)

@@ -47,12 +47,26 @@ enum firn_status measured_law(struct firn_itertime *out,
                               enum firn_itertime_form form,
                               struct firn_error *err);
 
+/* `h200` is the folder of the H200 tables. Fills a profile of source bsbf: step
+ * times of Sia's profile of the same application on a 2080 Ti, with memory and
+ * with slowdowns of pairs. */
+enum firn_status measured_six(struct firn_profile *profile,
+                              const struct firn_profile *sia, const char *dir,
+                              const char *h200, struct firn_error *err);
+
 void measured_stats_release(struct firn_profile_stats *stats);
 
 /* Merges equally many neighbouring stages so that at most `most` are left: the
  * mean variance, and the |g|^2 with which training at a measured batch takes as
  * long as before. */
 void measured_thin(struct firn_profile_stats *stats, size_t most);
+
+/* The gradient statistics of a training measured for firn, from a table of
+ * bench/gpu/freeze_worth.py (profiles/h200/freeze_variance.csv): a profile
+ * without step times. `task` is the table's name of it. The caller releases.
+ * FIRN_EDATA when the table has no row of it. */
+enum firn_status measured_variance(struct firn_profile *out, const char *task,
+                                   const char *path, struct firn_error *err);
 
 /* All shipped profiles but the synthetic ones, made anew: fitted and thinned.
  * `h200` is the folder of the H200 tables. Takes seconds. */

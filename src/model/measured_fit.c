@@ -2,8 +2,9 @@
  *
  * Step times: FIRN_FORM_FULL of itertime.h, fitted to every row; the error
  * written is the one on these same rows, without a learned correction. Memory:
- * a line through the peaks with nothing frozen. EasyScale published one batch
- * for each model and GPU type: the time is taken as proportional to the batch.
+ * a line through the peaks with nothing frozen. EasyScale published
+ * one batch for each model and GPU type, and a larger one on V100s: the time is
+ * a line through both, and the other types are slower by the same ratio.
  * Pairs: the mean of the measured slowdowns, those below 1 counted as 1.
  * Deterministic: the same tables give the same bytes.
  */
@@ -286,10 +287,36 @@ static enum firn_status make_titan(struct maker *m)
 
 /* --- EasyScale ------------------------------------------------------------ */
 
+/* Seconds of a mini-batch of `large` on a V100, of the table context_switch;
+ * YOLOv3's is its first point again, so 0.6 of the time at half the batch is
+ * assumed. */
+static double easyscale_slope(const struct sheet *large, const char *app,
+                              double batch, double time_s, double *most)
+{
+    static const struct {
+        const char *app;
+        double batch;
+    } largest[] = {{"vgg19", 64},     {"bert", 16},
+                   {"electra", 16},   {"swintransformer", 64},
+                   {"resnet50", 128}, {"shufflenetv2", 256},
+                   {"ncf", 16384}};
+    *most = batch;
+    for (size_t k = 0; k < sizeof largest / sizeof *largest; k++)
+        for (size_t i = 0; i < large->nrows; i++)
+            if (strcmp(largest[k].app, app) == 0 &&
+                strcmp(sheet_text(large, i, 0), app) == 0) {
+                *most = largest[k].batch;
+                return (cell(large, i, "disable") / time_s - 1) /
+                       (*most / batch - 1);
+            }
+    return 0.8;
+}
+
 static void make_easyscale_one(struct maker *m, const struct sheet *in,
-                               const char *model)
+                               const struct sheet *large, const char *model)
 {
     struct firn_profile *p = NULL;
+    double slope = 1, most = 0;
     for (size_t i = 0; i < in->nrows; i++) {
         if (strcmp(sheet_text(in, i, 0), model) != 0)
             continue;
@@ -304,32 +331,41 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
             set_origin(
                 p, "sUntvoOk/EasyScale_info_for_SC23 c5ff7b6",
                 "V100-32GB, P100-16GB, T4-16GB, one GPU",
-                "one deterministic mini-batch (column ddp_determinism), its "
-                "time taken as proportional to the batch; no cost of "
+                "a line through a deterministic mini-batch (column "
+                "ddp_determinism) and one of the largest batch on a V100 "
+                "(context_switch); YOLOv3's slope is assumed; no cost of "
                 "synchronisation was published");
-            p->local_max = batch;
+            slope = easyscale_slope(large, p->app, batch,
+                                    cell(in, i, "ddp_determinism"), &most);
+            p->local_max = most;
             p->local_min = 1;
             p->restart_s = 20;
         }
         struct firn_profile_gpu *gpu =
             add_gpu(p, sheet_text(in, i, sheet_column(in, "gpu")));
         gpu->time.gamma = 1;
-        gpu->time.beta_s = cell(in, i, "ddp_determinism") / batch;
-        gpu->time.batch_min = gpu->time.batch_max = batch;
+        double time_s = cell(in, i, "ddp_determinism");
+        gpu->time.alpha_s = time_s * (1 - slope);
+        gpu->time.beta_s = time_s * slope / batch;
+        gpu->time.batch_min = batch;
+        gpu->time.batch_max = most;
         gpu->time.gpus_max = gpu->time.nodes_max = 1;
     }
 }
 
 static enum firn_status make_easyscale(struct maker *m)
 {
-    struct sheet in = {0};
+    struct sheet in = {0}, large = {0};
     FIRN_TRY(read_sheet(m, &in, m->dir, "easyscale/determinism_overhead.csv"));
+    enum firn_status status =
+        read_sheet(m, &large, m->dir, "easyscale/context_switch.csv");
     for (size_t i = 0; i < in.nrows; i++)
         if (i == 0 ||
             strcmp(sheet_text(&in, i, 0), sheet_text(&in, i - 1, 0)) != 0)
-            make_easyscale_one(m, &in, sheet_text(&in, i, 0));
+            make_easyscale_one(m, &in, &large, sheet_text(&in, i, 0));
     sheet_release(&in);
-    return FIRN_OK;
+    sheet_release(&large);
+    return status;
 }
 
 /* --- IceFrog ------------------------------------------------------------- */
@@ -475,6 +511,21 @@ static const char *statistics_of(const char *model)
     return "";
 }
 
+/* The profile whose variances by layer were measured here on the same network
+ * (measured_variance.c). "" for none. */
+static const char *layers_of(const char *model)
+{
+    static const char *const of[][2] = {
+        {"bert-base", "h200/bert-debian"},
+        {"resnet18-c", "h200/resnet18-fashion"},
+        {"resnet50-c", "h200/resnet50-fashion"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (strcmp(of[i][0], model) == 0)
+            return of[i][1];
+    return "";
+}
+
 /* Memory and utilisation of one row of the table. */
 struct usage_row {
     double batch, theta, mem_mib, util; /* util: NaN when not measured */
@@ -592,6 +643,7 @@ static enum firn_status make_h200_one(struct maker *m, const struct sheet *in,
     if (status == FIRN_OK) {
         fit_usage(&p->gpus[0], usage, obs.n);
         str_copy(p->stats_of, sizeof p->stats_of, statistics_of(model));
+        str_copy(p->layers_of, sizeof p->layers_of, layers_of(model));
         p->local_min = p->gpus[0].time.batch_min;
         p->local_max = p->gpus[0].time.batch_max;
     }
@@ -690,6 +742,30 @@ static enum firn_status make_pairs(struct maker *m, const char *source)
     return FIRN_OK;
 }
 
+/* Those of Sia once more, as jobs that share. */
+static enum firn_status make_bsbf(struct maker *m)
+{
+    size_t n = m->out.n;
+    for (size_t k = 0; k < n; k++) {
+        char app[FIRN_PROFILE_NAME];
+        if (strcmp(m->out.at[k].source, "sia") != 0)
+            continue;
+        str_copy(app, sizeof app, m->out.at[k].app);
+        struct firn_profile *p = add_profile(m, "bsbf", app);
+        set_origin(
+            p,
+            SIA "; memory: S-Lab-System-Group/Lucid; pairs: "
+                "stanford-futuredata/gavel",
+            "2080 Ti, 8 a node (step times); RTX 3090 and H200 (memory); "
+            "P100 and H200 (pairs)",
+            "step times: as profiles/sia; memory and pairs: see "
+            "profiles/bsbf/README.md for what is measured and what is "
+            "modelled");
+        FIRN_TRY(measured_six(p, &m->out.at[k], m->dir, m->h200, m->err));
+    }
+    return FIRN_OK;
+}
+
 static enum firn_status make_all(struct maker *m)
 {
     static const char *const pollux[] = {"t4", NULL};
@@ -697,6 +773,7 @@ static enum firn_status make_all(struct maker *m)
                                       "rtx6000", "2080ti", NULL};
     FIRN_TRY(make_pollux(m, "pollux", pollux));
     FIRN_TRY(make_pollux(m, "sia", sia));
+    FIRN_TRY(make_bsbf(m));
     FIRN_TRY(make_frozen(m, "bert-wikitext2", "bert_wikitext2"));
     FIRN_TRY(make_frozen(m, "yolov3-voc", "yolov3_voc"));
     FIRN_TRY(make_cifar(m));

@@ -13,6 +13,7 @@
 #include <firn/profile.h>
 
 #include "base/buf.h"
+#include "base/fmath.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include <math.h>
@@ -30,21 +31,54 @@ void firn_profile_release(struct firn_profile *profile)
     mem_free(profile->pairs);
     profile->pairs = NULL;
     profile->npairs = 0;
+    mem_free(profile->sharing);
+    profile->sharing = NULL;
+    profile->nsharing = 0;
     mem_free(profile->frozen);
     profile->frozen = NULL;
     profile->nfrozen = 0;
 }
 
+/* The application goes by that name: exactly, or before an '@'. */
+static bool goes_by(const char *name, const char *app)
+{
+    size_t n = strlen(name);
+    return strncmp(name, app, n) == 0 && (app[n] == '\0' || app[n] == '@');
+}
+
 double firn_profile_beside(const struct firn_profile *profile,
                            const char *other)
 {
-    for (size_t i = 0; i < profile->npairs; i++) {
-        size_t n = strlen(profile->pairs[i].other);
-        if (strncmp(profile->pairs[i].other, other, n) == 0 &&
-            (other[n] == '\0' || other[n] == '@'))
+    for (size_t i = 0; i < profile->npairs; i++)
+        if (goes_by(profile->pairs[i].other, other))
             return profile->pairs[i].xi;
-    }
     return 0;
+}
+
+/* How far apart two batches are; one that is not known is not far. */
+static double apart(double a, double b)
+{
+    return a > 0 && b > 0 ? fabs(fm_log(a / b)) : 0;
+}
+
+double firn_profile_beside_at(const struct firn_profile *profile,
+                              const char *type, double samples,
+                              const char *other, double other_samples)
+{
+    const struct firn_profile_sharing *best = NULL;
+    double least = INFINITY;
+    for (size_t i = 0; i < profile->nsharing; i++) {
+        const struct firn_profile_sharing *row = &profile->sharing[i];
+        if (!goes_by(row->other, other) || !str_equal_nocase(row->type, type))
+            continue;
+        double far = apart(samples, row->samples) +
+                     apart(other_samples, row->other_samples);
+        if (far < least) {
+            least = far;
+            best = row;
+        }
+    }
+    return best != NULL ? best->xi : firn_profile_beside(profile, other);
 }
 
 void firn_profiles_release(struct firn_profiles *profiles)
@@ -57,9 +91,7 @@ void firn_profiles_release(struct firn_profiles *profiles)
 
 bool firn_profile_is(const struct firn_profile *profile, const char *app)
 {
-    size_t n = strlen(profile->app);
-    return strncmp(profile->app, app, n) == 0 &&
-           (app[n] == '\0' || app[n] == '@');
+    return goes_by(profile->app, app);
 }
 
 const struct firn_profile_gpu *

@@ -173,6 +173,7 @@ struct reader {
     VEC(char *) words;
     VEC(double) numbers, end, sqr, var, layer;
     VEC(struct firn_profile_pair) pairs;
+    VEC(struct firn_profile_sharing) sharing;
     VEC(struct firn_profile_frozen) frozen;
     unsigned seen_text, seen_numbers;
     bool has_synthetic;
@@ -432,6 +433,23 @@ static bool read_beside(struct reader *r)
     return true;
 }
 
+/* beside_at TYPE SAMPLES APPLICATION SAMPLES XI */
+static bool read_beside_at(struct reader *r)
+{
+    struct firn_profile_sharing row = {.xi = 1};
+    if (r->words.n != 6 ||
+        !str_copy(row.type, sizeof row.type, r->words.at[1]) ||
+        !str_copy(row.other, sizeof row.other, r->words.at[3]))
+        return WRONG(r, "'beside_at' takes a GPU type, samples, an application "
+                        "with its samples, and a number");
+    if (!number(r, "beside_at", r->words.at[2], 0, 1e9, &row.samples) ||
+        !number(r, "beside_at", r->words.at[4], 0, 1e9, &row.other_samples) ||
+        !number(r, "beside_at", r->words.at[5], 1, 1e6, &row.xi))
+        return false;
+    vec_add(&r->sharing, row);
+    return true;
+}
+
 /* frozen LAYERS THETA OMEGA: the first is 0 1 1. */
 static bool read_frozen(struct reader *r)
 {
@@ -460,6 +478,16 @@ static bool read_stats_of(struct reader *r)
     if (r->words.n != 2 || p->stats_of[0] != '\0' ||
         !str_copy(p->stats_of, sizeof p->stats_of, r->words.at[1]))
         return WRONG(r, "'stats_of' takes SOURCE/APPLICATION, once");
+    return true;
+}
+
+/* layers_of SOURCE/APPLICATION */
+static bool read_layers_of(struct reader *r)
+{
+    struct firn_profile *p = r->p;
+    if (r->words.n != 2 || p->layers_of[0] != '\0' ||
+        !str_copy(p->layers_of, sizeof p->layers_of, r->words.at[1]))
+        return WRONG(r, "'layers_of' takes SOURCE/APPLICATION, once");
     return true;
 }
 
@@ -519,9 +547,10 @@ static bool read_line(struct reader *r, char *line)
         {"stage", read_stage},         {"layers", read_layers},
         {"synthetic", read_synthetic}, {"beside", read_beside},
         {"frozen", read_frozen},       {"stats_of", read_stats_of},
-        {"fit_error", read_of_type},   {"memory_mib", read_of_type},
-        {"utilisation", read_of_type}, {"sharded", read_more},
-        {"pipeline", read_more},
+        {"layers_of", read_layers_of}, {"fit_error", read_of_type},
+        {"memory_mib", read_of_type},  {"utilisation", read_of_type},
+        {"sharded", read_more},        {"pipeline", read_more},
+        {"beside_at", read_beside_at},
     };
     char *text = str_trim(line);
     if (*text == '\0' || *text == '#')
@@ -577,6 +606,9 @@ static bool finish(struct reader *r)
     p->npairs = r->pairs.n;
     p->pairs = r->pairs.at;
     r->pairs.at = NULL;
+    p->nsharing = r->sharing.n;
+    p->sharing = r->sharing.at;
+    r->sharing.at = NULL;
     s->nstages = r->end.n;
     s->end = kept(r->end.at, r->end.n);
     s->grad_sqr = kept(r->sqr.at, r->sqr.n);
@@ -612,6 +644,7 @@ enum firn_status firn_profile_parse(struct firn_profile *out,
     vec_release(&r.var);
     vec_release(&r.layer);
     vec_release(&r.pairs);
+    vec_release(&r.sharing);
     vec_release(&r.frozen);
     mem_free(p);
     return is_good ? FIRN_OK : FIRN_EINVAL;
@@ -721,6 +754,11 @@ void firn_profile_write(const struct firn_profile *profile,
     for (size_t i = 0; i < profile->npairs; i++)
         buf_printf(out, "beside %s %.4g\n", profile->pairs[i].other,
                    profile->pairs[i].xi);
+    for (size_t i = 0; i < profile->nsharing; i++) {
+        const struct firn_profile_sharing *row = &profile->sharing[i];
+        buf_printf(out, "beside_at %s %.9g %s %.9g %.4g\n", row->type,
+                   row->samples, row->other, row->other_samples, row->xi);
+    }
     for (size_t i = 0; i < profile->nfrozen; i++) {
         buf_puts(out, "frozen");
         put(out, profile->frozen[i].frozen);
@@ -730,5 +768,7 @@ void firn_profile_write(const struct firn_profile *profile,
     }
     if (profile->stats_of[0] != '\0')
         buf_printf(out, "stats_of %s\n", profile->stats_of);
+    if (profile->layers_of[0] != '\0')
+        buf_printf(out, "layers_of %s\n", profile->layers_of);
     put_stats(&profile->stats, out);
 }

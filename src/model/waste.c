@@ -8,7 +8,9 @@
  * one with the least (n_g + 1) / C_g. Taking the candidate times in order is
  * what the search would do. By types it is shorter still: all GPUs of a type
  * get their next thread at the same time, and since each type's floor is less
- * than one thread short, no type gets more than one beyond it.
+ * than one thread short, no type gets more than one beyond it. m executors on a
+ * GPU, each with the share I of its speed, are m GPUs of rate C I: MC = m C I
+ * and MA = m A in (1a) to (1e) say the same.
  *
  * Invariants:
  * (1) Any thread given at once ends before T: T0 is taken a little low, so
@@ -171,40 +173,62 @@ enum firn_status firn_waste_layout(const double *rates, int ngpus, int maxp,
     return FIRN_OK;
 }
 
+/* Its executors, all GPUs together, and the rate of one. */
+static int slots(const struct firn_waste_type *type)
+{
+    return type->ngpus * (type->executors > 0 ? type->executors : 1);
+}
+
+static double slot_rate(const struct firn_waste_type *type)
+{
+    return type->rate * (type->interference > 0 ? type->interference : 1);
+}
+
+/* Sets A_i; the threads that have room beyond maxp. */
+static long give_out(struct firn_waste_type *types, int ntypes, int maxp,
+                     double low_s)
+{
+    long left = maxp;
+    for (int i = 0; i < ntypes; i++) {
+        bool is_used = types[i].ngpus > 0;
+        types[i].threads = is_used ? (int)(low_s * slot_rate(&types[i])) : 0;
+        left -= (long)types[i].threads * slots(&types[i]);
+    }
+    while (left > 0) {
+        int soonest = -1; /* to finish one more thread on each of its slots */
+        for (int i = 0; i < ntypes; i++)
+            if (types[i].ngpus > 0 &&
+                (soonest < 0 ||
+                 is_sooner(types[i].threads + 1, slot_rate(&types[i]),
+                           types[soonest].threads + 1,
+                           slot_rate(&types[soonest]))))
+                soonest = i;
+        types[soonest].threads++;
+        left -= slots(&types[soonest]);
+    }
+    return -left;
+}
+
 bool firn_waste_best(struct firn_waste_type *types, int ntypes, int maxp,
                      struct firn_waste *out)
 {
     double total = 0;
     for (int i = 0; i < ntypes; i++) {
-        if (types[i].ngpus > 0 && !is_rate(types[i].rate))
+        if (types[i].ngpus <= 0)
+            continue;
+        if (!is_rate(types[i].rate) || !is_rate(slot_rate(&types[i])) ||
+            types[i].interference > 1 || types[i].executors > 1 << 16)
             return false;
-        total += types[i].ngpus > 0 ? types[i].ngpus * types[i].rate : 0;
+        total += slots(&types[i]) * slot_rate(&types[i]);
     }
     if (!(total > 0) || maxp < 1 || maxp > FIRN_WASTE_THREADS_MAX)
         return false;
-    double low_s = maxp / total * (1 - 1e-9); /* invariant (1) */
-    long left = maxp;
     struct firn_waste w = {0};
-    for (int i = 0; i < ntypes; i++) {
-        bool is_used = types[i].ngpus > 0;
-        types[i].threads = is_used ? (int)(low_s * types[i].rate) : 0;
-        left -= (long)types[i].threads * types[i].ngpus;
-    }
-    while (left > 0) {
-        int soonest = -1; /* to finish one more thread on each of its GPUs */
-        for (int i = 0; i < ntypes; i++)
-            if (types[i].ngpus > 0 &&
-                (soonest < 0 ||
-                 is_sooner(types[i].threads + 1, types[i].rate,
-                           types[soonest].threads + 1, types[soonest].rate)))
-                soonest = i;
-        types[soonest].threads++;
-        left -= types[soonest].ngpus;
-    }
+    double low_s = maxp / total * (1 - 1e-9); /* invariant (1) */
+    w.capacity = (double)maxp + (double)give_out(types, ntypes, maxp, low_s);
     for (int i = 0; i < ntypes; i++)
         if (types[i].ngpus > 0)
-            w.step_s = fmax(w.step_s, types[i].threads / types[i].rate);
-    w.capacity = (double)maxp - (double)left;
+            w.step_s = fmax(w.step_s, types[i].threads / slot_rate(&types[i]));
     w.perf = maxp / w.step_s;
     w.waste = total - w.perf;
     w.waste_norm = w.waste / total;

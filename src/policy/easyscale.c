@@ -4,41 +4,60 @@
  * by policy/threadplan.c; its batch and its results never change (Li et al.,
  * EasyScale, SC 2023, 3.4 and 5.3). A round has four parts:
  *
- *   fall back   a job that was given more GPUs and has not gained `gain` of
- *               what was predicted returns them, and asks for none for a while
+ *   fall back   a job that was given more GPUs and became slower returns them,
+ *               and asks for none for a while
  *   guarantee   jobs that hold nothing start with minP (gpus_min) GPUs, those
  *               with higher priority first, then in order of submission. If
  *               there are none free they are taken back from jobs that have
  *               more than their own minP, and, for a job with a higher
- *               priority, from any job with a lower one
- *   grow        each running job proposes, for each GPU type, some more GPUs;
+ *               priority, from any job with a lower one. A job whose minP is 0
+ *               (spec.best_effort) starts on free GPUs only
+ *   grow        each running job proposes, for each GPU type, one more GPU;
  *               the proposals with the highest speed-up per GPU are accepted
  *               first, then those with more GPUs (Algorithm 1), as long as
- *               there are GPUs; then again, until no job gains
+ *               there are GPUs
  *   place       jobs whose GPUs by type are the same stay where they are
  *
  * Algorithm 1 as printed never drops a proposal that cannot be met, and would
- * not end; here each is dropped when it has been looked at. Since a change of
- * GPUs costs a restart, all passes of Algorithm 1 are made in one round, and a
- * running job proposes only what it is expected to gain back.
+ * not end; here each is dropped when it has been looked at, and likewise a job
+ * that cannot start is passed over (skip=0 is the FIFO mode in which 5.2
+ * compares it with YARN's scheduler). A job proposes
+ * again when it runs on what it was given last: its speed there is what the
+ * next proposal is measured by.
  *
  * A GPU that is taken back is the one whose loss slows its job least, of those
- * with the lowest priority. That is scale-in: the job goes on with the rest.
- * Only one with fewer than gpus_min GPUs left must stop, and starts again by
- * itself.
+ * with the lowest priority. The job then waits for as many GPUs of the same
+ * type for `timeout` seconds (easyscale_return.c), and goes on with the rest if
+ * there are none. That is scale-in: only a job with fewer than gpus_min GPUs
+ * left must stop, and it starts again by itself.
  *
  * `types=one` is determinism level D1: a job stays on one GPU type for life,
  * the one it first started on; `mixed` is D2, for jobs that accept several.
  * A job that says itself that it keeps to one type (spec.one_type) is D1 under
  * `mixed` as well: once it has GPUs its type_mask is their type.
  *
- * Left out: several executors on one GPU, which the paper uses where one does
- * not fill it; no measurements of that are public.
+ * Left out: several executors on one GPU (MC_i = m C_i I_i). The artifact's
+ * table has them for one model on one GPU type, worth 0.98 to 1.06 times one
+ * executor (docs/models/waste.md); firn's trainers run one.
+ *
+ * firn's own options, all off by default, because the paper has none of them:
+ *
+ *   several     a proposal may be of several GPUs, up to twice as many as
+ *               before. With one at a time 4 threads never leave 2 GPUs: three
+ *               take as long, and waste a third
+ *   again       Algorithm 1 is repeated within a round until no job gains:
+ *               each change costs a restart, and so a job pays for one only
+ *   worth       a running job asks only for what gains its restart back
+ *   release     GPUs that a layout leaves idle are given back
+ *   gain=0.25   GPUs go back if less than a quarter of the promised gain is
+ *               seen, not only if the job became slower
+ *   timeout=0   a job that lost GPUs goes on with the rest at once
  *
  * Invariants: (1) a job has at least gpus_min GPUs, or none; it has none only
- * if it could not start, or a job with a higher priority took them; (2) the
- * counts of all jobs add up to at most what is up, by type; (3) what a round
- * remembers does not change the plan of the same round.
+ * if it could not start, waits for GPUs that were taken back, has minP 0, or a
+ * job with a higher priority took them; (2) the counts of all jobs add up to at
+ * most what is up, by type; (3) what a round remembers does not change the plan
+ * of the same round.
  *
  * Cost: O(jobs log jobs) a round, O(jobs) for each GPU taken back, and for
  * each pass of Algorithm 1 the layouts of the proposals.
@@ -60,16 +79,28 @@ static const struct firn_option table[] = {
                 "the most of its GPUs' capability that a layout may waste"),
     FIRN_INT(struct easyscale, top, "top", "3", 1, THREADPLAN_MOST,
              "proposals that a job makes at a time"),
-    FIRN_NUMBER(struct easyscale, gain, "gain", "0.25", 0, 1,
+    FIRN_NUMBER(struct easyscale, gain, "gain", "0", 0, 1,
                 "share of a predicted gain that must be seen, else the GPUs go "
                 "back; 0: only if the job is slower than before"),
+    FIRN_NUMBER(struct easyscale, timeout_s, "timeout", "10", 0, 1e9,
+                "seconds that a job waits for GPUs like those taken back from "
+                "it, before it goes on with the rest"),
     FIRN_NUMBER(struct easyscale, interval_s, "interval", "60", 1, 1e9,
                 "seconds until GPUs are offered again, if nothing happens "
                 "before"),
     FIRN_NUMBER(struct easyscale, restart_s, "restart", "20", 0, 1e9,
-                "seconds that a change costs a job that names no cost"),
+                "with worth=1: seconds that a change costs a job that names "
+                "no cost"),
     FIRN_BOOL(struct easyscale, skip, "skip", "1",
               "jobs pass one of the same priority that cannot start"),
+    FIRN_BOOL(struct easyscale, several, "several", "0",
+              "a job may propose several more GPUs at once, not only one"),
+    FIRN_BOOL(struct easyscale, again, "again", "0",
+              "proposals are made again in the same round, until no job gains"),
+    FIRN_BOOL(struct easyscale, worth, "worth", "0",
+              "a running job asks only for GPUs that gain its restart back"),
+    FIRN_BOOL(struct easyscale, releases, "release", "0",
+              "a job gives back GPUs that its layout does not need"),
     {0},
 };
 
@@ -135,6 +166,18 @@ static void take_up(struct easyscale *es, const struct firn_job *const *jobs,
     vec_release(&es->kept);
 }
 
+int es_minimum(const struct firn_job *job)
+{
+    return job->spec.best_effort ? 0 : job->spec.gpus_min;
+}
+
+/* GPUs beyond its minimum. */
+static int surplus_of(const struct es_seat *seat)
+{
+    int more = seat->has.gpus - es_minimum(seat->job);
+    return more > 0 ? more : 0;
+}
+
 static void sit_down(struct es_round *round)
 {
     const struct firn_view *view = round->view;
@@ -158,8 +201,8 @@ static void sit_down(struct es_round *round)
             seat->past = &es->past.at[slot];
         es_count(view, &job->held, seat->has.counts);
         seat->has.gpus = job->held.ngpus;
-        if (seat->has.gpus > job->spec.gpus_min)
-            round->surplus += seat->has.gpus - job->spec.gpus_min;
+        es_sit_parked(round, seat);
+        round->surplus += surplus_of(seat);
     }
 }
 
@@ -167,14 +210,12 @@ static void sit_down(struct es_round *round)
  * negative. */
 void es_move(struct es_round *round, struct es_seat *seat, int type, int more)
 {
-    int least = seat->job->spec.gpus_min;
-    int before = seat->has.gpus > least ? seat->has.gpus - least : 0;
+    int before = surplus_of(seat);
     seat->has.counts[type] += more;
     seat->has.gpus += more;
     round->free[type] -= more;
     round->nfree -= more;
-    round->surplus +=
-        (seat->has.gpus > least ? seat->has.gpus - least : 0) - before;
+    round->surplus += surplus_of(seat) - before;
     seat->is_changed = true;
 }
 
@@ -228,6 +269,15 @@ static void fall_back(struct es_round *round)
 
 /* ---- grow ---- */
 
+/* It runs on the GPUs that it was given last; or need not. */
+static bool has_settled(const struct es_round *round,
+                        const struct es_seat *seat)
+{
+    const struct firn_job *job = seat->job;
+    return round->es->again || (job->held.nparts > 0 && !seat->is_changed &&
+                                job->resumes_s <= round->view->now_s);
+}
+
 /* It is expected to gain back what a restart costs. */
 static bool is_worth(const struct es_round *round, const struct es_seat *seat,
                      const struct proposal *proposal)
@@ -238,7 +288,7 @@ static bool is_worth(const struct es_round *round, const struct es_seat *seat,
     struct firn_way now = {.gpus = seat->has.gpus,
                            .tunes = FIRN_TUNE_THREADS,
                            .counts = seat->has.counts};
-    if (seat->is_changed || job->held.nparts == 0)
+    if (!round->es->worth || seat->is_changed || job->held.nparts == 0)
         return true;
     double left_s = firn_view_left_s(round->view, job, &now);
     double rate = threadplan_rate(&seat->plan, &seat->has);
@@ -257,11 +307,13 @@ static int propose(struct es_round *round, struct es_seat *seat,
         .gpus_max = firn_view_gpus_max(round->view, job, FIRN_TUNE_THREADS),
         .waste_max = es->waste,
         .top = es->top,
+        .several = es->several,
+        .trims = es->releases,
     };
     bool rests = seat->past && round->view->now_s < seat->past->rests_until_s;
     int n = 0, left = 0;
-    if (seat->has.gpus == 0 || seat->is_falling || rests ||
-        job->spec.gpus_min == job->spec.gpus_max)
+    if (seat->has.gpus == 0 || seat->is_falling || seat->is_parked || rests ||
+        job->spec.gpus_min == job->spec.gpus_max || !has_settled(round, seat))
         return 0;
     if (threadplan_layout(es_plan(round, seat), seat->has.counts, &seat->has))
         n = threadplan_propose(&seat->plan, &seat->has, &limits, out);
@@ -334,7 +386,7 @@ static void grow(struct es_round *round)
                 sorted[n] = &made[n];
             }
         }
-        if (!accept(round, sorted, n))
+        if (!accept(round, sorted, n) || !round->es->again)
             return;
     }
 }
@@ -364,7 +416,7 @@ static void place(struct es_round *round)
         struct es_seat *seat = &round->seats[i];
         struct firn_want want = {.gpus = seat->has.gpus,
                                  .counts = seat->has.counts};
-        if (!seat->is_changed || seat->has.gpus == 0)
+        if (!seat->is_changed || seat->has.gpus == 0 || seat->is_parked)
             continue;
         if (!firn_plan_give_want(plan, seat->job, &want))
             FIRN_BUG("%d GPUs for job %d are not there", want.gpus,
@@ -378,12 +430,18 @@ static void remember(struct es_round *round)
     for (size_t i = 0; i < round->n; i++) {
         const struct es_seat *seat = &round->seats[i];
         const struct firn_job *job = seat->job;
-        if (!seat->is_changed || seat->has.gpus == 0 || seat->is_falling)
+        bool is_kept = seat->is_parked || seat->has_waited;
+        bool is_given = seat->is_changed && seat->has.gpus > 0 &&
+                        !seat->is_falling && !seat->is_parked;
+        if (!is_given && !is_kept)
             continue;
         vec_reserve(&es->past, (size_t)job->slot + 1);
         struct es_past *past = &es->past.at[job->slot];
         if (past->id != job->id + 1)
             *past = (struct es_past){.id = job->id + 1};
+        es_remember_parked(round, seat, past);
+        if (!is_given)
+            continue;
         for (int t = 0; t < round->ntypes && past->type == 0; t++)
             past->type = seat->has.counts[t] > 0 ? t + 1 : 0;
         if (!seat->has_grown || job->held.nparts == 0)
@@ -413,13 +471,17 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     grow(&round);
     place(&round);
     remember(&round);
+    round.es->wakes_s = es_next_timeout_s(round.es, view->now_s);
     return FIRN_OK;
 }
 
 static double wake_s(const void *state, const struct firn_view *view)
 {
     const struct easyscale *es = state;
-    return view->njobs > 0 ? view->now_s + es->interval_s : INFINITY;
+    double next_s = view->now_s + es->interval_s;
+    if (es->wakes_s > view->now_s && es->wakes_s < next_s)
+        next_s = es->wakes_s;
+    return view->njobs > 0 ? next_s : INFINITY;
 }
 
 static void fini(void *state)
@@ -432,10 +494,10 @@ static void fini(void *state)
 /* ---- over a restart ---- */
 
 /* Kept are the type a job first started on, which it may not leave under
- * types=one, and what was predicted when it was last given more GPUs, by which
- * it is judged. All of it is by job id: core may give a job another slot after
- * a restart, so take_up() puts entries under slots in the first round, and
- * those of jobs that are gone are forgotten then. */
+ * types=one, what was predicted when it was last given more GPUs, by which it
+ * is judged, and which GPUs it waits for. All of it is by job id: core may give
+ * a job another slot after a restart, so take_up() puts entries under slots in
+ * the first round, and those of jobs that are gone are forgotten then. */
 
 static void save_counts(struct firn_buf *out, const int *counts)
 {
@@ -457,6 +519,10 @@ static void save_past(struct firn_buf *out, const struct es_past *past)
     keep_double(out, past->from_rate);
     keep_double(out, past->to_rate);
     keep_double(out, past->rests_until_s);
+    save_counts(out, past->lost);
+    save_counts(out, past->rest);
+    keep_double(out, past->waits_until_s);
+    keep_double(out, past->waited_s);
 }
 
 static void save(const void *state, struct firn_buf *out)
@@ -465,7 +531,7 @@ static void save(const void *state, struct firn_buf *out)
     long n = (long)es->kept.n;
     for (size_t i = 0; i < es->past.cap; i++)
         n += es->past.at[i].id > 0;
-    keep_begin(out, "policy easyscale", 1);
+    keep_begin(out, "policy easyscale", 2);
     keep_int(out, n);
     for (size_t i = 0; i < es->past.cap; i++)
         if (es->past.at[i].id > 0)
@@ -491,6 +557,10 @@ static struct es_past load_past(struct keep *in)
     past.from_rate = keep_read_double(in);
     past.to_rate = keep_read_double(in);
     past.rests_until_s = keep_read_double(in);
+    load_counts(in, past.lost);
+    load_counts(in, past.rest);
+    past.waits_until_s = keep_read_double(in);
+    past.waited_s = keep_read_double(in);
     return past;
 }
 
@@ -506,7 +576,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
     struct easyscale *es = state;
     struct easyscale fresh = {.past = {0}};
     struct keep keep;
-    FIRN_TRY(keep_open(&keep, in, "policy easyscale", 1, err));
+    FIRN_TRY(keep_open(&keep, in, "policy easyscale", 2, err));
     long n = keep_read_int(&keep, 0, INT32_MAX);
     for (long i = 0; i < n && !keep.is_bad; i++)
         vec_add(&fresh.kept, load_past(&keep));

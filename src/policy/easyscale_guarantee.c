@@ -5,7 +5,9 @@
  * ones; then those of jobs of no higher priority that have more than their own
  * minimum; then, if its priority is higher, those of any job with a lower one.
  * GPUs are taken one at a time where the loss is least. A job that loses some
- * is laid out anew and gives up what it then does not need.
+ * waits for others like them (easyscale_return.c), or is laid out anew; with
+ * release=1 it gives up what it then does not need. A job whose minP is 0 may
+ * lose all of its GPUs to a job with a minimum, and starts on free ones only.
  *
  * Types are mixed at the start only where the free GPUs make a layout that
  * wastes little, or where no type could ever hold the job. Where types may not
@@ -41,7 +43,7 @@ static int takeable(const struct es_seat *victim, const struct es_seat *seat,
         return 0;
     if (source == LOWER && theirs < mine)
         return victim->has.gpus;
-    int more = victim->has.gpus - victim->job->spec.gpus_min;
+    int more = victim->has.gpus - es_minimum(victim->job);
     return more > 0 ? more : 0;
 }
 
@@ -108,6 +110,8 @@ static void take_one(struct es_round *round, const struct es_seat *seat,
     if (from == NULL)
         FIRN_BUG("no GPU can be taken for job %d", seat->job->id);
     es_move(round, from, from_type, -1);
+    from->lost[from_type]++;
+    from->has_lost = true;
     if (from->has.gpus < from->job->spec.gpus_min) {
         const int none[FIRN_TYPES_MAX] = {0};
         es_set(round, from, none);
@@ -174,8 +178,9 @@ static bool may_mix(const struct es_round *round, const struct es_seat *seat,
 static bool start(struct es_round *round, struct es_seat *seat)
 {
     int need = seat->job->spec.gpus_min;
+    int last = es_minimum(seat->job) > 0 ? LOWER : FREE;
     es_plan(round, seat);
-    for (int source = FREE; source <= LOWER; source++) {
+    for (int source = FREE; source <= last; source++) {
         int best = -1;
         for (int t = 0; t < round->ntypes; t++)
             if ((seat->plan.types >> t & 1) &&
@@ -201,6 +206,8 @@ static bool is_hopeless(const struct es_round *round,
 {
     const struct firn_job *last =
         round->n > 0 ? round->seats[round->n - 1].job : NULL;
+    if (es_minimum(seat->job) == 0)
+        return seat->job->spec.gpus_min > round->nfree;
     return seat->job->spec.gpus_min > round->nfree + round->surplus &&
            last->spec.priority == seat->job->spec.priority;
 }
@@ -224,6 +231,8 @@ void es_guarantee(struct es_round *round)
     int notes = 0;
     for (size_t i = 0; i < round->n; i++) {
         struct es_seat *seat = &round->seats[i];
+        if (seat->is_parked)
+            es_try_return(round, seat);
         if (seat->has.gpus > 0)
             continue;
         bool is_blocked =
@@ -244,7 +253,10 @@ void es_guarantee(struct es_round *round)
     for (size_t i = 0; i < round->n; i++) {
         struct es_seat *seat = &round->seats[i];
         struct layout trimmed = seat->has;
-        if (!seat->is_changed || seat->has.gpus == 0)
+        if (seat->has_lost)
+            es_park(round, seat);
+        if (!seat->is_changed || seat->has.gpus == 0 || seat->is_parked ||
+            !round->es->releases)
             continue;
         threadplan_trim(es_plan(round, seat), &trimmed,
                         seat->job->spec.gpus_min);

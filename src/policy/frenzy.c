@@ -5,59 +5,84 @@
  * have. HAS takes the first plan that the GPUs free now can satisfy and places
  * it by best fit. Nothing is ever moved, resized or stopped.
  *
- * The paper says that plans of "higher training efficiency" come first, and no
- * more. By default (rank = speed): most predicted samples a second of the whole
- * job, which is what the paper's Figure 4a shows gains of, then fewer GPUs,
- * then the smallest t, then the least memory; a plan made for one GPU type may
- * be served by any that is as fast. With rank = efficiency: most samples a
- * second for each GPU, then fewer GPUs, then more memory left, as the engine
- * lists them; that is one GPU for nearly every model that one can hold, and
- * since nothing is ever resized the rest of the cluster idles. With rank =
- * fewest: fewest GPUs, then the smallest t, then the least memory, on any type
- * that has it; of GPT2-7B at batch 2 on A100s of 40 GB that is the paper's t 4,
- * d 2 on 8 GPUs, if memory = marp.
+ * By default the policy is the paper's letter:
  *
- * Eight draws of 160 made-up GPT-2 and BERT jobs on Sia's cluster at load 0.8,
- * mean completion time: speed 9.1 h, efficiency 18.0 h, fewest 17.6 h; four of
- * them again at load 1.5: 13.7, 15.6 and 16.5 h. The default was chosen on
- * these. (Policy sia, which resizes and moves these jobs, has 7.0 and 9.2 h. Of
- * users who ask for a number of GPUs and get it, a plan can only choose the
- * type and t.)
+ *   memory = marp        the printed formula, in 10^9 bytes, against the GB of
+ *                        the vendor
+ *   rank = efficiency    "higher training efficiency" first, which the paper
+ *                        does not define: most predicted samples a second for
+ *                        each GPU, then fewer GPUs, then more memory left
+ *   serve = memory       a plan is a number of GPUs and their memory: every
+ *                        type that has it will do
+ *   mix = 1              GPUs of several nodes may be of several types
+ *   skip = 1             first come, first served, and a job that no plan is
+ *                        found for is passed over: the paper says nothing of
+ *                        the queue, and the simulator it used (that of
+ *                        Alibaba's PAI, scheduler.py) tries the next job
+ *
+ * firn's options: memory = ours is the prediction of firn/memory.h, which
+ * counts the logits and the allocator too. serve = speed keeps a plan off types
+ * that are slower than the one it was made for. mix = 0 spreads over one type
+ * as long as one has enough. skip = 0: a job that no plan is found for blocks
+ * those behind it. rank = speed puts the most samples a second of the whole job
+ * first, then fewer GPUs, the smallest t, the least memory; rank = fewest:
+ * fewest GPUs, then the smallest t, then the least memory.
+ *
+ * docs/results.md has a column of the letter and one with memory = ours, serve
+ * = speed and mix = 0, chosen on draws that no scenario uses (frenzy-fig4 names
+ * them). Mean completion time there, in hours, on the paper's 11 GPUs with 90
+ * jobs and on Sia's cluster with 120:
+ *
+ *     the letter                              0.75   19.8
+ *     memory = ours                           0.60    5.2
+ *     memory = ours, mix = 0                  0.57    5.2
+ *     memory = ours, mix = 0, serve = speed   0.57    4.7
+ *     the same and rank = speed               0.81   13.3
+ *
+ * By speed a job takes many GPUs for little, and nothing is ever resized. The
+ * letter suffers from jobs on GPUs that the formula thinks large enough.
  *
  * HAS, Algorithm 1, with >= for its printed >, which its own examples need:
  *
  *   (1) a plan can be satisfied when enough GPUs of enough memory are free;
  *   (2) of one node if there is one: of the smallest GPUs that do, there on
  *       the node that it leaves the least of; equal ones by id;
- *   (3) else the emptiest nodes of one type, smallest GPUs first, the rest by
- *       best fit; of several types only when no type has enough.
+ *   (3) else the emptiest node whole, whatever its type, and (2) for the rest;
+ *       of equal ones the smaller GPUs, then the lower id.
  *
  * As printed, (2) looks at idle GPUs only, and a nearly full node of large GPUs
- * wins over an empty one of small ones, against the paper's prose; and (3)
- * mixes types at once. Jobs that are no language models have one plan: the
- * GPUs they asked for, of what memory they need.
+ * wins over an empty one of small ones, against the paper's prose. Jobs that
+ * are no language models have one plan: the GPUs they asked for, of what memory
+ * they need.
  *
- * The queue is not in the paper: first come, first served, and a job that no
- * plan can be found for is passed over (skip = 0: it blocks).
- *
- * Cost: plans are made once for each (application, batch, sequence, limits).
- * GPUs only become fewer within a round, so jobs like one that found no plan
- * are not tried, and the queue is read until all GPUs are taken: at most
- * O(waiting + plans of each kind of job) a round.
+ * Cost: plans are made once for each (application, batch, sequence, training,
+ * limits). GPUs only become fewer within a round, so jobs like one that found
+ * no plan are not tried, and the queue is read until all GPUs are taken: at
+ * most O(waiting + plans of each kind of job) a round, and O(nodes) for each
+ * job that (3) places.
  */
 #include <firn/policy.h>
 
 #include "base/map.h"
 #include "base/vec.h"
+#include <firn/forecast.h>
 #include <firn/offer.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum rank { EFFICIENCY, FEWEST, SPEED };
 enum memory { OURS, MARP };
 enum others { SMALLEST, FASTEST };
+enum serve { MEMORY, SPEED_TOO };
 
-enum { NOTES = 32, KEY_MAX = 160 };
+/* KEY_MAX: eleven numbers of at most 14 characters, and the application. */
+enum {
+    NOTES = 32,
+    APP_MAX = 80,
+    KEY_MAX = 11 * 14 + APP_MAX + 1,
+    WAYS_MAX = 256
+};
 
 /* A number of GPUs of any of these types. */
 struct frenzy_plan {
@@ -71,26 +96,36 @@ struct kind {
     VEC(struct frenzy_plan) plans; /* best first; never empty */
     bool is_llm;
     bool is_stuck; /* in this round a job of the kind found no plan */
+    int noted;     /* GPUs free, as `note` has it; -1: there is no note yet */
+    char note[64]; /* why jobs of the kind wait */
 };
 
 struct frenzy {
-    int rank, memory, others;
-    bool skip;
+    int rank, memory, others, serve;
+    bool skip, mix;
     struct map keys;
-    VEC(struct kind) kinds; /* by number of the key */
-    VEC(int) kind_of;       /* by job id: 1 + its kind; 0: not met */
+    VEC(struct kind) kinds;        /* by number of the key */
+    VEC(int) kind_of;              /* by job id: 1 + its kind; 0: not met */
+    VEC(struct firn_llm_way) ways; /* room for those of one kind */
 };
 
 static const char *const ranks[] = {"efficiency", "fewest", "speed", NULL};
 static const char *const memories[] = {"ours", "marp", NULL};
 static const char *const preferences[] = {"smallest", "fastest", NULL};
+static const char *const matches[] = {"memory", "speed", NULL};
 
 static const struct firn_option options[] = {
     FIRN_CHOICE(
-        struct frenzy, rank, "rank", "speed", ranks,
-        "first: most samples/s, most samples/s per GPU, or fewest GPUs"),
-    FIRN_CHOICE(struct frenzy, memory, "memory", "ours", memories,
-                "predicted by firn's model, or by the paper's formula"),
+        struct frenzy, rank, "rank", "efficiency", ranks,
+        "first: most samples/s per GPU, fewest GPUs, or most samples/s"),
+    FIRN_CHOICE(struct frenzy, memory, "memory", "marp", memories,
+                "predicted by the paper's formula, or by firn's model"),
+    FIRN_CHOICE(
+        struct frenzy, serve, "serve", "memory", matches,
+        "types for a plan: with its memory, or also as fast as its own"),
+    FIRN_BOOL(struct frenzy, mix, "mix", "1",
+              "several nodes may be of several types; 0: of one, if it has "
+              "enough"),
     FIRN_CHOICE(struct frenzy, others, "others", "smallest", preferences,
                 "GPUs for jobs that are no language models: memory or speed"),
     FIRN_BOOL(struct frenzy, skip, "skip", "1",
@@ -132,23 +167,38 @@ static int by_rate(const void *a, const void *b)
     return by_gpus(a, b);
 }
 
-/* The plan that an offer is, if the memory believed in allows it. */
+/* Is there a plan of as many GPUs, split alike, for the same types? Then the
+ * later one is never reached. */
+static bool is_known(const struct kind *kind, const struct frenzy_plan *plan)
+{
+    for (size_t i = 0; i < kind->plans.n; i++) {
+        const struct frenzy_plan *old = &kind->plans.at[i];
+        if (old->gpus == plan->gpus && old->tensor == plan->tensor &&
+            old->types == plan->types)
+            return true;
+    }
+    return false;
+}
+
+/* The plan that a way is, if the memory believed in allows it. */
 static void add_plan(const struct frenzy *frenzy, const struct firn_view *view,
-                     const struct firn_job *job, const struct firn_offer *offer,
+                     const struct firn_job *job, const struct firn_llm_way *way,
                      struct kind *kind)
 {
-    const struct firn_gpu_type *type = &view->cluster->types[offer->way.type];
+    const struct firn_gpu_type *type = &view->cluster->types[way->way.type];
     struct frenzy_plan plan = {
-        .gpus = offer->way.gpus,
-        .tensor = offer->way.tensor,
-        .rate = offer->rate,
-        .need_gib = frenzy->memory == MARP ? offer->marp_gib : offer->mem_gib,
+        .gpus = way->way.gpus,
+        .tensor = way->way.tensor,
+        .rate = way->rate,
+        .need_gib = frenzy->memory == MARP ? way->marp_gib : way->mem_gib,
     };
-    double speed = frenzy->rank == FEWEST ? 0 : type->speed;
-    if (type->mem_gib > 0 && plan.need_gib > type->mem_gib)
+    double speed = frenzy->serve == MEMORY ? 0 : type->speed;
+    if (!(way->rate > 0) ||
+        (type->mem_gib > 0 && plan.need_gib > type->mem_gib))
         return;
     plan.types = types_with(view, job->type_mask, plan.need_gib, speed);
-    vec_add(&kind->plans, plan);
+    if (!is_known(kind, &plan))
+        vec_add(&kind->plans, plan);
 }
 
 /* As submitted, on the types that it is known to run on, if any. */
@@ -168,19 +218,19 @@ static void add_asked(const struct firn_view *view, const struct firn_job *job,
                                   .types = types ? types : job->type_mask}));
 }
 
-static void list_plans(const struct frenzy *frenzy,
-                       const struct firn_view *view, const struct firn_job *job,
-                       struct kind *kind)
+static void list_plans(struct frenzy *frenzy, const struct firn_view *view,
+                       const struct firn_job *job, struct kind *kind)
 {
-    const struct firn_offer *offers = NULL;
     size_t n = 0;
     kind->plans.n = 0;
+    kind->noted = -1;
     kind->is_llm = job->spec.seq > 0;
-    if (kind->is_llm)
-        offers = firn_offers(view, job, FIRN_OFFER_PARALLEL, &n);
-    for (size_t i = 0; i < n; i++)
-        if (offers[i].kinds & FIRN_OFFER_PARALLEL)
-            add_plan(frenzy, view, job, &offers[i], kind);
+    if (kind->is_llm) {
+        vec_reserve(&frenzy->ways, WAYS_MAX);
+        n = firn_view_llm_ways(view, job, frenzy->ways.at, WAYS_MAX);
+    }
+    for (size_t i = 0; i < n && i < WAYS_MAX; i++)
+        add_plan(frenzy, view, job, &frenzy->ways.at[i], kind);
     if (kind->plans.n == 0)
         add_asked(view, job, kind);
     if (frenzy->rank != EFFICIENCY)
@@ -188,20 +238,51 @@ static void list_plans(const struct frenzy *frenzy,
               frenzy->rank == FEWEST ? by_gpus : by_rate);
 }
 
+/* Writes a number in base 32, least digit first, and a blank. */
+static char *put_number(char *at, uint64_t n)
+{
+    do
+        *at++ = "0123456789abcdefghijklmnopqrstuv"[n & 31];
+    while ((n >>= 5) != 0);
+    *at++ = ' ';
+    return at;
+}
+
+/* What makes two jobs one kind, as text. Not by printf: this is a fifth of the
+ * first round. */
+static void write_key(char key[KEY_MAX], const struct firn_job *job)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    bool is_llm = spec->seq > 0;
+    uint64_t memory;
+    memcpy(&memory, &spec->mem_gib, sizeof memory);
+    char *at = put_number(key, (unsigned)spec->gpus);
+    at = put_number(at, job->type_mask);
+    at = put_number(at, memory);
+    if (is_llm) {
+        const unsigned how[] = {
+            (unsigned)spec->gpus_min, (unsigned)spec->gpus_max,
+            (unsigned)spec->seq,      (unsigned)spec->batch,
+            spec->training.precision, spec->training.optimizer,
+            spec->training.attention, spec->training.checkpointing};
+        for (size_t i = 0; i < sizeof how / sizeof *how; i++)
+            at = put_number(at, how[i]);
+        size_t n = strnlen(spec->app, APP_MAX);
+        memcpy(at, spec->app, n);
+        at += n;
+    }
+    *at = '\0';
+}
+
 /* The number of the job's kind, met now if it was not before. */
 static int kind_of(struct frenzy *frenzy, const struct firn_view *view,
                    const struct firn_job *job)
 {
-    const struct firn_job_spec *spec = &job->spec;
     size_t id = (size_t)job->id;
     char key[KEY_MAX];
     if (id < frenzy->kind_of.cap && frenzy->kind_of.at[id] > 0)
         return frenzy->kind_of.at[id] - 1;
-    bool is_llm = spec->seq > 0;
-    snprintf(key, sizeof key, "%d %d %d %d %d %x %g %.60s", spec->gpus,
-             is_llm ? spec->gpus_min : 0, is_llm ? spec->gpus_max : 0,
-             spec->seq, is_llm ? spec->batch : 0, (unsigned)job->type_mask,
-             spec->mem_gib, is_llm ? spec->app : "");
+    write_key(key, job);
     int kind = map_add(&frenzy->keys, key);
     vec_reserve(&frenzy->kinds, frenzy->keys.n);
     if (frenzy->kinds.at[kind].plans.n == 0)
@@ -254,6 +335,86 @@ static int free_of(const struct has *has, uint32_t types)
     return free;
 }
 
+/* (2), and with `is_spread` over several nodes of one type. */
+static bool place_one_type(const struct has *has, const struct firn_job *job,
+                           const struct frenzy_plan *plan, const int *order,
+                           struct firn_want want, bool is_spread)
+{
+    want.one_type = true;
+    want.one_node = !is_spread;
+    for (int i = 0; i < has->view->cluster->ntypes; i++) {
+        want.types = plan->types & (uint32_t)1 << order[i];
+        if (want.types != 0 &&
+            firn_plan_free_of(has->plan, order[i]) >= plan->gpus &&
+            firn_plan_give_want(has->plan, job, &want))
+            return true;
+    }
+    return false;
+}
+
+static int idle_on(const struct has *has, const struct firn_node *node)
+{
+    int idle = 0;
+    for (int b = 0; b * FIRN_BOARD_GPUS < node->ngpus; b++)
+        idle += __builtin_popcountll(firn_plan_free_on(has->plan, node->id, b));
+    return idle;
+}
+
+/* The node that (3) takes next: the best fit for `left` GPUs, or else the
+ * emptiest; -1 for none. `idle` has the idle GPUs of each node that the plan
+ * may use, `place` the position of each type in the order. */
+static int next_node(const struct has *has, const int *idle, const int *place,
+                     int left)
+{
+    const struct firn_cluster *cluster = has->view->cluster;
+    int best = -1;
+    for (int i = 0; i < cluster->nnodes; i++) {
+        if (idle[i] == 0)
+            continue;
+        if (best < 0) {
+            best = i;
+            continue;
+        }
+        int mine = place[cluster->nodes[i].type];
+        int its = place[cluster->nodes[best].type];
+        bool fits = idle[i] >= left, best_fits = idle[best] >= left;
+        bool is_better =
+            idle[i] > idle[best] || (idle[i] == idle[best] && mine < its);
+        if (fits && best_fits)
+            is_better = mine < its || (mine == its && idle[i] < idle[best]);
+        else if (fits != best_fits)
+            is_better = fits;
+        if (is_better)
+            best = i;
+    }
+    return best;
+}
+
+/* (3) over all types of the plan: how many GPUs of each, into `counts`. */
+static void count_emptiest(const struct has *has,
+                           const struct frenzy_plan *plan, const int *order,
+                           int counts[FIRN_TYPES_MAX])
+{
+    const struct firn_cluster *cluster = has->view->cluster;
+    int place[FIRN_TYPES_MAX], left = plan->gpus;
+    int *idle =
+        firn_view_alloc(has->view, (size_t)cluster->nnodes * sizeof *idle);
+    for (int i = 0; i < cluster->ntypes; i++)
+        place[order[i]] = i;
+    for (int i = 0; i < cluster->nnodes; i++)
+        if (plan->types >> cluster->nodes[i].type & 1)
+            idle[i] = idle_on(has, &cluster->nodes[i]);
+    while (left > 0) {
+        int node = next_node(has, idle, place, left);
+        if (node < 0)
+            break;
+        int some = idle[node] < left ? idle[node] : left;
+        counts[cluster->nodes[node].type] += some;
+        idle[node] = 0;
+        left -= some;
+    }
+}
+
 /* (2) and (3). */
 static bool place(const struct has *has, const struct firn_job *job,
                   const struct frenzy_plan *plan, bool is_llm)
@@ -262,18 +423,20 @@ static bool place(const struct has *has, const struct firn_job *job,
                                                                  : has->by_size;
     struct firn_how how = FIRN_HOW_AS_SUBMITTED;
     how.tensor = plan->tensor;
-    struct firn_want want = {.gpus = plan->gpus, .one_type = true, .how = &how};
-    for (int is_spread = 0; is_spread < 2; is_spread++)
-        for (int i = 0; i < has->view->cluster->ntypes; i++) {
-            want.types = plan->types & (uint32_t)1 << order[i];
-            want.one_node = !is_spread;
-            if (want.types != 0 &&
-                firn_plan_free_of(has->plan, order[i]) >= plan->gpus &&
-                firn_plan_give_want(has->plan, job, &want))
-                return true;
-        }
+    struct firn_want want = {.gpus = plan->gpus, .how = &how};
+    bool keeps_type = job->spec.one_type || !has->frenzy->mix;
+    if (place_one_type(has, job, plan, order, want, false))
+        return true;
+    if (keeps_type && place_one_type(has, job, plan, order, want, true))
+        return true;
+    if (job->spec.one_type)
+        return false;
+    int counts[FIRN_TYPES_MAX] = {0};
+    if (!keeps_type) {
+        count_emptiest(has, plan, order, counts);
+        want.counts = counts;
+    }
     want.types = plan->types;
-    want.one_type = false;
     return firn_plan_give_want(has->plan, job, &want);
 }
 
@@ -297,17 +460,21 @@ static bool serve(const struct has *has, const struct firn_job *job,
 }
 
 static void explain(struct has *has, const struct firn_job *job,
-                    const struct kind *kind)
+                    struct kind *kind)
 {
     const struct frenzy_plan *plan = &kind->plans.at[0];
     if (has->notes-- <= 0)
         return;
-    if (plan->need_gib > 0)
-        firn_plan_note(has->plan, job, "needs %d GPUs of %.3g GiB, %d free",
-                       plan->gpus, plan->need_gib, free_of(has, plan->types));
-    else
-        firn_plan_note(has->plan, job, "needs %d GPUs, %d free", plan->gpus,
-                       free_of(has, plan->types));
+    int free = free_of(has, plan->types);
+    if (kind->noted != free && plan->need_gib > 0)
+        snprintf(kind->note, sizeof kind->note,
+                 "needs %d GPUs of %.3g GiB, %d free", plan->gpus,
+                 plan->need_gib, free);
+    else if (kind->noted != free)
+        snprintf(kind->note, sizeof kind->note, "needs %d GPUs, %d free",
+                 plan->gpus, free);
+    kind->noted = free;
+    firn_plan_note(has->plan, job, "%s", kind->note);
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,
@@ -344,6 +511,7 @@ static void fini(void *state)
         vec_release(&frenzy->kinds.at[i].plans);
     vec_release(&frenzy->kinds);
     vec_release(&frenzy->kind_of);
+    vec_release(&frenzy->ways);
     map_release(&frenzy->keys);
 }
 

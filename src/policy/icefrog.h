@@ -16,7 +16,7 @@
 #include "policy/rounds.h"
 #include <firn/policy.h>
 
-enum icefrog_idle { ICEFROG_WAIT, ICEFROG_ZERO };
+enum icefrog_idle { ICEFROG_ZERO, ICEFROG_WAIT };
 enum icefrog_objective { ICEFROG_ICESHARE, ICEFROG_FITNESS };
 
 /* Two applications, by number, that went badly together; a <= b. */
@@ -28,7 +28,7 @@ struct icefrog_pair {
 struct icefrog {
     /* options */
     double interval_s, restart_s, lambda, evict, weight, efficiency, behind;
-    bool sharing, packs_unknown;
+    bool sharing, packs_unknown, charges, gathers, between;
     int idle, objective, group;
 
     bool batch; /* trainers tune their batch too; set by init */
@@ -59,7 +59,7 @@ struct ice_seat {
     struct ice_detail *details;      /* of each choice */
     size_t n, chosen;
     double left;           /* reference seconds */
-    double idle;           /* what waiting is worth */
+    double nothing;        /* value of no GPU at all, < 0 */
     bool shares;           /* it may have half a GPU */
     int app;               /* number of its application; < 0: its own */
     struct firn_load load; /* on one GPU */
@@ -77,6 +77,7 @@ struct ice_round {
     int capacity[FIRN_TYPES_MAX]; /* half GPUs, by type */
     int fair;                     /* GPUs each */
     double wait_s;                /* until the next round */
+    double turn_s; /* for which jobs wait on average; see icefrog_menu.c */
     bool is_round; /* false: between rounds, only waiting jobs have seats */
 };
 
@@ -106,16 +107,26 @@ void ice_menus(struct ice_round *round);
  * go badly. Before the menus. */
 void ice_meet(struct ice_round *round);
 
-/* Pairs the jobs that chose half a GPU. A job left without a partner can no
- * longer choose it and has nothing; returns the number of such jobs. */
-size_t ice_pair(struct ice_round *round);
+/* Jobs that fit with no other job of the round cannot choose half a GPU. */
+void ice_bar_lone(struct ice_round *round);
+
+/* Pairs the jobs that chose half a GPU. Jobs left without a partner have
+ * nothing; the busiest half of them, or all when `is_last`, can no longer
+ * choose it. Returns the number left. */
+size_t ice_pair(struct ice_round *round, bool is_last);
+
+/* It can no longer make this choice: nothing is better. */
+static inline void ice_bar(struct ice_seat *seat, size_t c)
+{
+    seat->choices[c].value = seat->nothing - 1;
+}
 
 /* It can no longer choose half a GPU. */
 static inline void ice_bar_half(struct ice_seat *seat)
 {
     for (size_t c = 1; c < seat->n; c++)
         if (seat->choices[c].units == 1)
-            seat->choices[c].value = -1;
+            ice_bar(seat, c);
 }
 
 /* Writes the plan from what is chosen. */

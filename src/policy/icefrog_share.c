@@ -7,7 +7,7 @@
  *
  * Pairs are made from the busiest down, each with the busiest that still fits,
  * so that the less busy ones are left for jobs that fit with no other. Existing
- * pairs stay.
+ * pairs stay. A job that fits with none at all never chooses half a GPU.
  *
  * A job on one GPU is held so that another may join it without a restart. A
  * pair is judged by what its jobs report: one that goes slower than `evict`
@@ -212,12 +212,10 @@ static void keep_pairs(struct ice_round *round, struct ice_seat **half,
     }
 }
 
-/* Pairs each of the others with the busiest that still fits; returns the number
- * left without a partner. */
-static size_t make_pairs(struct ice_round *round, struct ice_seat **half,
-                         size_t n)
+/* Pairs each of the others with the busiest that still fits. */
+static void make_pairs(struct ice_round *round, struct ice_seat **half,
+                       size_t n)
 {
-    size_t alone = 0;
     qsort(half, n, sizeof *half, by_load);
     for (size_t i = 0; i < n; i++) {
         for (size_t k = i + 1; k < n && half[i]->partner == ICE_NONE; k++) {
@@ -227,12 +225,72 @@ static size_t make_pairs(struct ice_round *round, struct ice_seat **half,
                 may_pair(round, half[i], half[k], ice_type(half[i])))
                 join(round, half[i], half[k]);
         }
-        alone += half[i]->partner == ICE_NONE;
     }
-    return alone;
 }
 
-size_t ice_pair(struct ice_round *round)
+/* The busiest first, and of equally busy ones the youngest. */
+static int by_load_youngest(const void *a, const void *b)
+{
+    const struct ice_seat *x = *(struct ice_seat *const *)a;
+    const struct ice_seat *y = *(struct ice_seat *const *)b;
+    double p = isnan(x->load.util) ? 0 : x->load.util;
+    double q = isnan(y->load.util) ? 0 : y->load.util;
+    return p != q ? firn_cmp(q, p) : (x < y) - (x > y);
+}
+
+/* Bars the busiest half of the jobs without a partner from sharing, or all. A
+ * job that fits with few others would otherwise take the place of one that fits
+ * with many, and both would lose the choice. Returns the number of jobs without
+ * a partner. */
+static size_t bar_alone(struct ice_seat **half, size_t n, bool is_last)
+{
+    size_t nalone = 0;
+    for (size_t i = 0; i < n; i++)
+        if (half[i]->partner == ICE_NONE) {
+            half[i]->chosen = 0;
+            half[nalone++] = half[i];
+        }
+    qsort(half, nalone, sizeof(struct ice_seat *), by_load_youngest);
+    for (size_t i = 0; i < (is_last ? nalone : (nalone + 1) / 2); i++)
+        ice_bar_half(half[i]);
+    return nalone;
+}
+
+static bool has_partner(const struct ice_round *round, struct ice_seat **least,
+                        size_t n, const struct ice_seat *seat)
+{
+    for (int t = 0; t < round->view->cluster->ntypes; t++)
+        for (size_t i = 0; i < n && (seat->job->type_mask >> t & 1); i++) {
+            if (least[i] == seat || !(least[i]->job->type_mask >> t & 1))
+                continue;
+            if (least[i]->load.util + seat->load.util > 1)
+                break; /* and so are all that follow */
+            if (may_pair(round, seat, least[i], t))
+                return true;
+        }
+    return false;
+}
+
+void ice_bar_lone(struct ice_round *round)
+{
+    struct ice_seat **least = firn_view_alloc(
+        round->view, (round->n + 1) * sizeof(struct ice_seat *));
+    size_t n = 0;
+    for (size_t i = round->n; i-- > 0;)
+        if (round->seats[i].shares)
+            least[n++] = &round->seats[i];
+    qsort(least, n, sizeof(struct ice_seat *), by_load_youngest);
+    for (size_t i = 0; i < n / 2; i++) {
+        struct ice_seat *seat = least[i];
+        least[i] = least[n - 1 - i];
+        least[n - 1 - i] = seat;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!has_partner(round, least, n, least[i]))
+            ice_bar_half(least[i]);
+}
+
+size_t ice_pair(struct ice_round *round, bool is_last)
 {
     struct ice_seat **half = firn_view_alloc(
         round->view, (round->n + 1) * sizeof(struct ice_seat *));
@@ -243,11 +301,6 @@ size_t ice_pair(struct ice_round *round)
             half[n++] = &round->seats[i];
     }
     keep_pairs(round, half, n);
-    size_t alone = make_pairs(round, half, n);
-    for (size_t i = 0; i < n; i++)
-        if (half[i]->partner == ICE_NONE) {
-            ice_bar_half(half[i]);
-            half[i]->chosen = 0;
-        }
-    return alone;
+    make_pairs(round, half, n);
+    return bar_alone(half, n, is_last);
 }

@@ -1,10 +1,10 @@
 /* merger.c - menus of times, objectives, and pairs that pay.
  *
- * Ymir, section 5.1. T(a) is the forecast time to the end on a GPUs, with the
- * restart that a change would cost; T_fair that on the fair share of GPUs,
- * R / N rounded up, or the nearest count below it. The paper minimises the
- * sum of T_fair / T, which is a speed-up; read in the two ways that make sense,
- * a unit on a GPUs is worth, against waiting,
+ * Ymir, section 5.1. T(a) is the forecast time to the end on a GPUs, with
+ * `charges` plus the restart that a change would cost; T_fair that on the fair
+ * share of GPUs, R / N rounded up, or the nearest count below it. The paper
+ * minimises the sum of T_fair / T, which is a speed-up; read in the two ways
+ * that make sense, a unit on a GPUs is worth, against waiting,
  *
  *     SPEEDUP    T_fair / T(a)
  *     SLOWDOWN   1 + (wait I + restart) / T_fair - T(a) / T_fair
@@ -143,7 +143,7 @@ static struct firn_way way_of(int gpus)
 /* What starting a job again costs; its first start is free. */
 static double again_s(const struct merger *m, const struct firn_job *job)
 {
-    if (job->starts == 0)
+    if (job->starts == 0 || !m->rules->charges)
         return 0;
     double cost_s =
         job->spec.restart_s >= 0 ? job->spec.restart_s : m->rules->restart_s;

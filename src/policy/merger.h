@@ -24,6 +24,7 @@ struct merger_rules {
     double weight_min; /* TranWt of pairs that are considered */
     int pool;          /* jobs that are considered for pairs */
     bool spatial, temporal;
+    bool charges; /* T has the restart that a change of GPUs costs */
 };
 
 enum { MERGER_NONE = -1 };

@@ -14,10 +14,10 @@
  *   3. else it waits, and longer jobs have their turn.
  *
  * Two jobs at most are on a GPU. A gang beside several hosts goes at the worst
- * of its slowdowns and in passes that fit all of them. So hosts that were fine
- * each by itself are scored again with that; if one fails, those that slow the
- * new job most are left out and the choice is made anew (the paper stops at
- * single pairs).
+ * of its slowdowns and in passes that fit all of them. The paper judges single
+ * pairs only. With `judges_gangs` hosts that were fine each by itself are
+ * scored again with the gang's slowdown and passes; if one fails, those that
+ * slow the new job most are left out and the choice is made anew.
  *
  * A host that shares some of its GPUs already is slowed as it is: its time left
  * is that at its present rate, and only what the new job adds to the slowdown
@@ -67,6 +67,7 @@ struct pick {
     struct pairing_host *host;
     double score;
     struct pairing_pair pair;
+    const struct firn_offer *way; /* of the new job beside it */
 };
 
 /* What was found about a host for the job in turn. */
@@ -163,9 +164,62 @@ static void take(struct choice *choice, const struct pick *pick, double below)
         insert(choice, pick);
 }
 
+/* The slowdowns of the job and the host, the job run in that way; false: ways
+ * make no difference to these two. */
+static bool slowdowns_in(const struct round *round, const struct firn_job *job,
+                         const struct firn_way *way, struct pairing_host *host,
+                         struct firn_pairtime *time)
+{
+    const struct firn_way *theirs = pairing_hosts_way(&round->hosts, host);
+    double new_xi =
+        firn_view_slowdown_in(round->view, job, way, host->job, theirs);
+    if (new_xi == 0)
+        return false;
+    double xi = firn_view_slowdown_in(round->view, host->job, theirs, job, way);
+    if (xi == 0)
+        xi = firn_view_slowdown(round->view, host->job, job);
+    xi /= host->slow;
+    time->new_xi = new_xi;
+    time->running_xi = xi < 1 ? 1 : xi;
+    return true;
+}
+
+/* Algorithm 2 where the slowdowns depend on the way: of those that fit, the
+ * least of the shared and the sequential time; the smaller sub-batch of two
+ * with the same. A rule that does not search takes the largest sub-batch. */
+static enum verdict search_ways(struct round *round, const struct firn_job *job,
+                                struct choice *choice, struct pick *pick)
+{
+    const struct pairing_rule *rule = round->rule;
+    double gib = pairing_hosts_gib(&round->hosts, pick->host), best = INFINITY;
+    pick->way = NULL;
+    for (size_t i = 0; i < choice->nways; i++) {
+        const struct firn_offer *way = &choice->ways[i];
+        struct pairing_pair pair = pick->pair;
+        if ((pick->way != NULL && !rule->searches) ||
+            !firn_offer_fits(round->view, choice->type, way->mem_gib, gib))
+            continue;
+        pair.time.new_s = choice->work_s / way->rate;
+        slowdowns_in(round, job, &way->way, pick->host, &pair.time);
+        double time_s = fmin(firn_pairtime_shared(&pair.time),
+                             firn_pairtime_in_turn(&pair.time));
+        if (pick->way != NULL && !(time_s <= best))
+            continue;
+        best = time_s;
+        pick->way = way;
+        pick->pair = pair;
+    }
+    if (pick->way != NULL)
+        pick->score = rule->score(rule, &pick->pair);
+    choice->mem += pick->way == NULL;
+    choice->slow += pick->way != NULL && isnan(pick->score);
+    return pick->way != NULL && !isnan(pick->score) ? SCORED : BAD;
+}
+
 /* Scores a host that could be among the best. What it does to the job is asked
  * first, what the job does to it only if that leaves it a chance, and memory
- * last: most hosts are out after the first. */
+ * last: most hosts are out after the first. With slowdowns that do not depend
+ * on the way, the fastest way is Algorithm 2's (firn/pairtime.h). */
 static enum verdict judge(struct round *round, const struct firn_job *job,
                           struct choice *choice, struct pairing_host *host,
                           struct pick *pick)
@@ -178,6 +232,8 @@ static enum verdict judge(struct round *round, const struct firn_job *job,
         .time = {choice->work_s / way->rate, host->left_s, 1, 1},
         .wait_s = choice->wait_s,
         .place = host->place};
+    if (slowdowns_in(round, job, &way->way, host, time))
+        return search_ways(round, job, choice, pick);
     time->new_xi = firn_view_slowdown(round->view, job, host->job);
     pick->score = rule->score(rule, &pick->pair);
     if (choice->gpus >= choice->wanted && pick->score > worst_of(choice))
@@ -194,6 +250,7 @@ static enum verdict judge(struct round *round, const struct firn_job *job,
         time->new_s = choice->work_s / way->rate;
         pick->score = rule->score(rule, &pick->pair);
     }
+    pick->way = way;
     choice->mem += way == NULL;
     choice->slow += way != NULL && isnan(pick->score);
     return way != NULL && !isnan(pick->score) ? SCORED : BAD;
@@ -237,21 +294,21 @@ static void pick_best(struct round *round, const struct firn_job *job,
     }
 }
 
-/* Judges the hosts together: the way that fits beside all, and the worst
- * slowdown. */
+/* The way for all hosts that were picked: the most passes of any, which fit
+ * beside each. With `judges_gangs` the hosts are scored again with this way and
+ * the worst slowdown; false: one of them fails. */
 static bool stands_together(const struct round *round, struct choice *choice,
                             double *worst)
 {
-    double most_gib = 0;
+    const struct firn_offer *way = choice->picks[0].way;
     *worst = 1;
     for (int i = 0; i < choice->npicks; i++) {
-        double gib = choice->picks[i].host->mem_gib;
-        most_gib = gib > most_gib ? gib : most_gib;
+        if (choice->picks[i].way > way)
+            way = choice->picks[i].way;
         if (choice->picks[i].pair.time.new_xi > *worst)
             *worst = choice->picks[i].pair.time.new_xi;
     }
-    const struct firn_offer *way = fitting(round, choice, most_gib);
-    for (int i = 0; i < choice->npicks; i++) {
+    for (int i = 0; i < choice->npicks && round->rule->judges_gangs; i++) {
         struct pairing_pair pair = choice->picks[i].pair;
         pair.time.new_s = choice->work_s / way->rate;
         if (pair.time.new_xi < *worst)

@@ -23,6 +23,10 @@ struct pairing_pair {
 struct pairing_rule {
     double (*score)(const struct pairing_rule *rule,
                     const struct pairing_pair *pair);
+    bool searches; /* Algorithm 2: the sub-batch with the shortest pair time;
+                    * else the largest that fits */
+    bool judges_gangs; /* a gang beside several hosts is scored again as a
+                        * whole, at the worst of its slowdowns */
     bool reads_wait;
 };
 

@@ -18,7 +18,7 @@ static bool is_one_type(const struct firn_view *view,
     return true;
 }
 
-/* The way it runs in this plan. */
+/* The way a job that holds GPUs runs in this plan. */
 static struct firn_way way_of(const struct pairing_hosts *hosts,
                               const struct firn_job *job)
 {
@@ -136,12 +136,20 @@ void pairing_hosts_taken(struct pairing_hosts *hosts, struct pairing_host *host,
     }
 }
 
+const struct firn_way *pairing_hosts_way(const struct pairing_hosts *hosts,
+                                         struct pairing_host *host)
+{
+    if (host->way.gpus == 0)
+        host->way = way_of(hosts, host->job);
+    return &host->way;
+}
+
 double pairing_hosts_gib(const struct pairing_hosts *hosts,
                          struct pairing_host *host)
 {
-    if (host->mem_gib < 0) {
-        struct firn_way way = way_of(hosts, host->job);
-        host->mem_gib = firn_view_load(hosts->view, host->job, &way).mem_gib;
-    }
+    if (host->mem_gib < 0)
+        host->mem_gib = firn_view_load(hosts->view, host->job,
+                                       pairing_hosts_way(hosts, host))
+                            .mem_gib;
     return host->mem_gib;
 }

@@ -3,6 +3,7 @@
 #ifndef POLICY_PAIRING_HOSTS_H
 #define POLICY_PAIRING_HOSTS_H
 #include "policy/pairing.h"
+#include <firn/forecast.h>
 
 enum { PAIRING_CROWD = 2 }; /* jobs on a GPU: the paper's C */
 
@@ -10,12 +11,13 @@ enum { PAIRING_CROWD = 2 }; /* jobs on a GPU: the paper's C */
 struct pairing_host {
     const struct firn_job *job;
     firn_type_id type;
-    int frees;      /* GPUs that are free when it ends */
-    int room;       /* GPUs that it is alone on, and another may join */
-    double left_s;  /* as it goes now */
-    double slow;    /* how much slower than alone that is */
-    double place;   /* its first GPU, counted from the cluster's first */
-    double mem_gib; /* below 0: not asked yet */
+    int frees;           /* GPUs that are free when it ends */
+    int room;            /* GPUs that it is alone on, and another may join */
+    double left_s;       /* as it goes now */
+    double slow;         /* how much slower than alone that is */
+    double place;        /* its first GPU, counted from the cluster's first */
+    double mem_gib;      /* below 0: not asked yet */
+    struct firn_way way; /* of it in this plan; gpus 0: not asked yet */
 };
 
 struct pairing_hosts {
@@ -40,6 +42,10 @@ void pairing_hosts_joined(struct pairing_hosts *hosts,
 /* Another job has joined it and slows it by this factor. */
 void pairing_hosts_taken(struct pairing_hosts *hosts, struct pairing_host *host,
                          double slow);
+
+/* The way it runs in this plan. */
+const struct firn_way *pairing_hosts_way(const struct pairing_hosts *hosts,
+                                         struct pairing_host *host);
 
 /* What it needs on a GPU, as it is run; NaN: not known. */
 double pairing_hosts_gib(const struct pairing_hosts *hosts,

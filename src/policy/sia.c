@@ -28,7 +28,9 @@
  * (1) GPUs of a job are of one type;
  * (2) a job holds what its configuration says, or nothing;
  * (3) of two equally good assignments the one that keeps what runs is made;
- * (4) a job that no type could ever run, all nodes being up, is rejected.
+ * (4) a job that no type could ever run, all nodes being up, is rejected;
+ * (5) of equal jobs that have not begun the older one is served first
+ *     (policy/peers.h): the assignment takes either.
  *
  * Between rounds, which the paper does not have, jobs that run stay as they
  * are and arrivals are assigned what is free. cbc is asked where the gap stays
@@ -42,6 +44,7 @@
  */
 #include "policy/sia.h"
 #include "base/fmath.h"
+#include "policy/peers.h"
 #include <stdlib.h>
 
 static const double held_bonus = 1e-7; /* of a value; see (3) */
@@ -301,6 +304,25 @@ static bool must_stay(const struct round *round, const struct entry *entry)
            (!round->is_round || entry->job->resumes_s > round->view->now_s);
 }
 
+/* (5) The answers of equal jobs, exchanged. */
+static const int *put_older_first(const struct round *round, const int *chosen)
+{
+    struct peer *peers =
+        firn_view_alloc(round->view, (round->n + 1) * sizeof *peers);
+    int *sorted = firn_view_alloc(round->view, (round->n + 1) * sizeof *sorted);
+    for (size_t i = 0; i < round->n; i++) {
+        const struct entry *entry = &round->entries[i];
+        peers[i] =
+            (struct peer){.job = entry->job, .kind = (uint64_t)entry->nchoices};
+        if (chosen[i] != PRICED_NONE)
+            peers[i].gets = entry->choices[chosen[i]].units;
+    }
+    const size_t *from = peers_settle(round->view, peers, round->n);
+    for (size_t i = 0; i < round->n; i++)
+        sorted[i] = chosen[from[i]];
+    return sorted;
+}
+
 static void assign(struct round *round)
 {
     struct sia *sia = round->sia;
@@ -325,11 +347,13 @@ static void assign(struct round *round)
                              rules->asks_cbc ? rules->gap : INFINITY, &sia->cbc,
                              round->view->scratch, chosen, &sia->latest))
         FIRN_BUG("running jobs hold more GPUs than are up");
+    const int *given =
+        rules->as_solved ? chosen : put_older_first(round, chosen);
     for (size_t i = 0; i < round->n; i++)
-        if (chosen[i] != PRICED_NONE) {
+        if (given[i] != PRICED_NONE) {
             struct entry *entry = &round->entries[i];
-            entry->type = entry->choices[chosen[i]].pool;
-            entry->gpus = entry->choices[chosen[i]].units;
+            entry->type = entry->choices[given[i]].pool;
+            entry->gpus = entry->choices[given[i]].units;
         }
 }
 

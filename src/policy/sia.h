@@ -17,6 +17,7 @@ struct sia_rules {
     double restart_s;  /* for jobs that name no restart cost */
     double gap;        /* proven; beyond it cbc is asked, if it may be */
     bool asks_cbc;
+    bool as_solved; /* equal jobs have what the solver gave each of them */
 
     /* MAY be NULL: as in the paper. The factor on the rate of any configuration
      * other than the one a job holds, 0..1. */

@@ -20,7 +20,8 @@
  * which is what the paper's product of the bidders' values asks for when each
  * step is small. What they leave goes to the others, the worst rho first, so
  * that no GPU idles while a job fits on it. f = 0 is all efficiency, f near 1
- * all fairness.
+ * all fairness. A bid falls with age, so of equal jobs the youngest would start
+ * first: their places in line are exchanged (policy/peers.h).
  *
  * Left out: the auction's hidden payments, which make it pay to bid the truth.
  * Here the scheduler makes the bids itself, so no bid can be false. Bids for
@@ -40,6 +41,7 @@
  * by count.
  */
 #include "base/keep.h"
+#include "policy/peers.h"
 #include <firn/policy.h>
 #include <firn/progress.h>
 #include <stdlib.h>
@@ -121,6 +123,20 @@ static bool is_over(const struct themis *themis, const struct firn_job *job)
     return leases(themis, job, themis->last_s) > leases(themis, job, before_s);
 }
 
+/* Exchanges the places of equal jobs so that the older ones come first. */
+static struct bidder *put_older_first(const struct firn_view *view,
+                                      const struct bidder *line, size_t n)
+{
+    struct peer *peers = firn_view_alloc(view, (n + 1) * sizeof *peers);
+    struct bidder *sorted = firn_view_alloc(view, (n + 1) * sizeof *sorted);
+    for (size_t i = 0; i < n; i++)
+        peers[i] = (struct peer){.job = line[i].job, .gets = -(double)i};
+    const size_t *from = peers_settle(view, peers, n);
+    for (size_t i = 0; i < n; i++)
+        sorted[from[i]] = line[i];
+    return sorted;
+}
+
 /* Waiting jobs, and running ones whose lease is over: the offered first, by
  * bid, then the others by rho. */
 static struct bidder *line_up(const struct themis *themis,
@@ -144,6 +160,7 @@ static struct bidder *line_up(const struct themis *themis,
     if (*n > 1) {
         qsort(line, *n, sizeof *line, worst_first);
         qsort(line, *noffered, sizeof *line, highest_first);
+        line = put_older_first(view, line, *n);
     }
     return line;
 }

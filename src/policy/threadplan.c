@@ -6,11 +6,12 @@
  * what it is expected to do on one GPU of type i, so the unit of `perf` is the
  * unit of rates.
  *
- * The paper adds one GPU at a time. One more is often worth nothing, for 32
- * threads take as long on 9 GPUs as on 8, so a proposal here is the fewest
- * more GPUs of one type that shorten the step at all, and the next, and so
- * on, up to twice as many GPUs as before. A GPU that a new layout leaves idle
- * or does not need is given back: so a job moves on to faster GPUs.
+ * The paper adds one GPU at a time, of any type. One more is often worth
+ * nothing: 32 threads take as long on 9 GPUs as on 8. With `several` a proposal
+ * is the fewest more GPUs of one type that shorten the step at all, and the
+ * next, and so on, up to twice as many GPUs as before. With `trims` a GPU that
+ * a new layout leaves idle or does not need is given back: so a job moves on to
+ * faster GPUs.
  *
  * The model ranks proposals; those that are left are asked of the forecast,
  * which knows what synchronisation costs. One that does not gain there is
@@ -170,8 +171,10 @@ int threadplan_propose(const struct threadplan *plan, const struct layout *now,
     for (int t = 0; t < plan->view->cluster->ntypes; t++) {
         double longest = now->perf * (1 + slack);
         int most = limits->free[t] < now->gpus ? limits->free[t] : now->gpus;
-        int room = limits->gpus_max - now->counts[t];
+        int room =
+            limits->gpus_max - (limits->trims ? now->counts[t] : now->gpus);
         most = most < room ? most : room; /* others may be given back */
+        most = most > 1 && !limits->several ? 1 : most;
         if (!(plan->types >> t & 1))
             continue;
         for (int more = 1; more <= most; more++) {
@@ -181,7 +184,8 @@ int threadplan_propose(const struct threadplan *plan, const struct layout *now,
             if (one.layout.perf <= longest)
                 continue;
             longest = one.layout.perf * (1 + slack);
-            threadplan_trim(plan, &one.layout, limits->gpus_min);
+            if (limits->trims)
+                threadplan_trim(plan, &one.layout, limits->gpus_min);
             if (one.layout.gpus > limits->gpus_max ||
                 one.layout.waste > limits->waste_max)
                 continue;

@@ -59,12 +59,13 @@ struct threadplan_limits {
     const int *free; /* GPUs to be had, by type */
     int gpus_min, gpus_max;
     double waste_max;
-    int top; /* proposals at most, up to THREADPLAN_MOST */
+    int top;      /* proposals at most, up to THREADPLAN_MOST */
+    bool several; /* more than one GPU at a time, up to as many as it has */
+    bool trims;   /* GPUs that a layout does not need are given back */
 };
 
 /* The best proposals on top of `now`, best first: those with the highest
- * speed-up per GPU, then with more GPUs. At most as many more as it has.
- * Returns how many there are. */
+ * speed-up per GPU, then with more GPUs. Returns how many there are. */
 int threadplan_propose(const struct threadplan *plan, const struct layout *now,
                        const struct threadplan_limits *limits,
                        struct proposal *out);

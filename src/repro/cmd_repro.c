@@ -14,14 +14,15 @@
 #include "repro/repropage.h"
 #include "repro/reproreport.h"
 #include "repro/reproshelf.h"
+#include <firn/policy.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 struct repro_args {
-    const char *papers, *report;
-    int width;
-    bool is_list, is_quiet, is_json;
+    const char *papers, *report, *plant;
+    int width, draws;
+    bool is_list, is_quiet, is_json, is_mute;
 };
 
 static const struct flag table[] = {
@@ -30,9 +31,21 @@ static const struct flag table[] = {
     {"papers", 0, "DIR", "directory of scenarios (default: built in)",
      flag_text, offsetof(struct repro_args, papers)},
     {"report", 0, "FILE",
-     "also write a Markdown report; plots go to a directory named like FILE "
-     "without its extension",
+     "also write a Markdown report; pages of papers and plots go to a "
+     "directory named like FILE without its extension",
      flag_text, offsetof(struct repro_args, report)},
+    {"draws", 0, "N",
+     "use at most N draws of each workload (default: all; fewer give wider "
+     "intervals)",
+     flag_count, offsetof(struct repro_args, draws)},
+    {"plant", 0, "POLICY",
+     "test the claims: run POLICY, a wrong one, in place of each policy that a "
+     "claim is about; then no claim may hold",
+     flag_text, offsetof(struct repro_args, plant)},
+    {"mute", 0, NULL,
+     "test the claims: no noise at any point of a sweep of noise; then no "
+     "claim of such a scenario may hold",
+     flag_yes, offsetof(struct repro_args, is_mute)},
     FORMAT_FLAG(offsetof(struct repro_args, is_json)),
     {"jobs", 'j', "N",
      "simulations to run in parallel (default: number of processors)",
@@ -53,8 +66,13 @@ static const struct flags_page page = {
         "tables are read from the directory $FIRN_DATA; scenarios whose "
         "data are not there are skipped.",
     .table = table,
-    .more = "Exit status: 0 everything was run, whether claims hold or not; 1 "
-            "a run failed; 2 usage error; 130 interrupted.",
+    .more = "A claim over a workload that is drawn at random is judged by the "
+            "95 % interval of its effect over the draws; docs/results.md has "
+            "the rules.\n\n"
+            "Exit status: 0 everything was run, whether claims hold or not; 1 "
+            "a run failed, or a claim holds with --plant or --mute; 2 usage "
+            "error; 130 "
+            "interrupted.",
 };
 
 /* "icefrog" selects "icefrog" and "icefrog-table7", not "icefrogs". */
@@ -144,12 +162,47 @@ static int failed(const struct firn_error *err)
     return 1;
 }
 
+/* Sets the name of the policy to plant; loads it if it is a path. */
+static bool find_planted(const char *text, const char **name,
+                         struct firn_error *err)
+{
+    const struct firn_policy_def *def = strchr(text, '/') != NULL
+                                            ? firn_policy_load(text, err)
+                                            : firn_policy_find(text, err);
+    if (def != NULL)
+        *name = def->name;
+    return def != NULL;
+}
+
+/* Names the scenarios whose claims hold although they must not; true if there
+ * is one. */
+static bool say_held(const struct repro_book *book)
+{
+    bool is_held = false;
+    for (size_t i = 0; i < book->parts.n; i++) {
+        struct repro_tally tally = tally_part(book, &book->parts.at[i]);
+        if (tally.held == 0)
+            continue;
+        is_held = true;
+        fprintf(stderr,
+                "firn repro: %s: %d of %d claims hold although %s%s: they "
+                "cannot fail\n",
+                book->parts.at[i].scenario->name, tally.held, tally.claims,
+                book->plant != NULL ? "the policy is " : "there is no noise",
+                book->plant != NULL ? book->plant : "");
+    }
+    return is_held;
+}
+
 static int run(const struct repro_args *args, struct repro_shelf *shelf,
                const bool *is_chosen, struct firn_buf *out)
 {
-    struct repro_book book = {0};
+    struct repro_book book = {.draws_max = args->draws,
+                              .is_mute = args->is_mute};
     struct firn_error err = {0};
     int rc = 0;
+    if (args->plant != NULL && !find_planted(args->plant, &book.plant, &err))
+        return flags_wrong(&page, "--plant: %s", err.text);
     for (size_t i = 0; i < shelf->n; i++) {
         if (!is_chosen[i])
             continue;
@@ -160,6 +213,8 @@ static int run(const struct repro_args *args, struct repro_shelf *shelf,
         rc = failed(&err);
     else if (!book_run(&book, args->width, args->is_quiet))
         rc = 130;
+    bool is_tried = args->plant != NULL || args->is_mute;
+    bool is_held = rc == 0 && is_tried && say_held(&book);
     if (rc != 1)
         (args->is_json ? page_json : page_text)(&book, out);
     if (rc == 0 && args->report != NULL &&
@@ -169,7 +224,7 @@ static int run(const struct repro_args *args, struct repro_shelf *shelf,
         fprintf(stderr, "firn repro: interrupted; unfinished runs count as "
                         "failed\n");
     book_release(&book);
-    return rc;
+    return is_held ? 1 : rc;
 }
 
 static int go(const struct repro_args *args, int argc, char **argv)

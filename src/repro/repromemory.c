@@ -14,13 +14,19 @@
 
 #define MIB 1048576.0
 
-enum predictor { MARP, MEMORY, MEMORY_ALL, NPREDICTORS };
+enum predictor { MARP, MEMORY, MEMORY_ALL, WEIGHTS, NPREDICTORS };
 
-static const char *const names[] = {"marp", "memory", "memory-all", NULL};
+static const char *const names[] = {"marp", "memory", "memory-all", "weights",
+                                    NULL};
 
 const char *memory_predictor(int i)
 {
     return names[i];
+}
+
+const char *memory_planted(void)
+{
+    return names[WEIGHTS];
 }
 
 struct peaks {
@@ -41,16 +47,18 @@ static bool choose(const char *text, const char *const *words, int *out)
 static bool read_row(const struct sheet *sheet, size_t at,
                      struct firn_memory_row *out)
 {
-    static const char *const precisions[] = {"fp32", "bf16", "amp", NULL};
+    static const char *const precisions[] = {"fp32", "bf16", "amp", "megatron",
+                                             NULL};
     static const char *const attentions[] = {"eager", "sdpa", NULL};
     static const char *const optimizers[] = {"adamw", "sgd", NULL};
-    static const char *const columns[] = {"model",     "seq",  "micro_batch",
-                                          "precision", "attn", "checkpointing",
-                                          "optimizer"};
-    const char *cell[7];
-    long seq, batch, again;
+    static const char *const columns[] = {"model",     "seq",   "micro_batch",
+                                          "precision", "attn",  "checkpointing",
+                                          "optimizer", "tensor"};
+    enum { COLUMNS = sizeof columns / sizeof *columns };
+    const char *cell[COLUMNS];
+    long seq, batch, again, tensor = 1;
     int precision, attention, optimizer;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < COLUMNS; i++) {
         int column = sheet_column(sheet, columns[i]);
         cell[i] = column >= 0 ? sheet_text(sheet, at, column) : "";
     }
@@ -59,7 +67,8 @@ static bool read_row(const struct sheet *sheet, size_t at,
         !choose(cell[3], precisions, &precision) ||
         !choose(cell[4], attentions, &attention) ||
         !str_int(cell[5], 0, 1, &again) ||
-        !choose(cell[6], optimizers, &optimizer))
+        !choose(cell[6], optimizers, &optimizer) ||
+        (cell[7][0] != '\0' && !str_int(cell[7], 1, 1L << 16, &tensor)))
         return false;
     *out = (struct firn_memory_row){
         .job = {.seq = (int)seq,
@@ -68,7 +77,7 @@ static bool read_row(const struct sheet *sheet, size_t at,
                 .attention = (enum firn_attention)attention,
                 .optimizer = (enum firn_optimizer)optimizer,
                 .is_checkpointing = again == 1,
-                .tp = 1,
+                .tp = (int)tensor,
                 .dp = 1},
         .alloc_mib =
             sheet_number(sheet, at, sheet_column(sheet, "peak_alloc_mib")),
@@ -108,18 +117,35 @@ static enum firn_status read_peaks(struct peaks *out, const char *path,
 /* Does Frenzy's formula cover the job? */
 static bool is_plain(const struct firn_memory_job *job)
 {
-    return job->precision == FIRN_PRECISION_AMP &&
+    return (job->precision == FIRN_PRECISION_AMP ||
+            job->precision == FIRN_PRECISION_MEGATRON) &&
            job->attention == FIRN_ATTENTION_EAGER &&
            job->optimizer == FIRN_OPTIMIZER_ADAMW && !job->is_checkpointing;
+}
+
+/* Predicted peak of a row in MiB; `fit` is not used by MARP and WEIGHTS. */
+static double predict(enum predictor by, const struct firn_memory_job *job,
+                      const struct firn_memory_fit *fit)
+{
+    switch (by) {
+    case MARP:
+        return firn_marp_bytes(&job->shape, job->seq, job->micro_batch, job->tp,
+                               1) /
+               MIB;
+    case WEIGHTS:
+        return 16 * firn_llm_params(&job->shape, job->seq) / MIB;
+    default:
+        return firn_memory_of(job, fit).expected_mib;
+    }
 }
 
 static enum firn_status score(const struct peaks *peaks, enum predictor by,
                               struct evaluate_error *out,
                               struct firn_error *err)
 {
-    struct firn_memory_fit fit;
+    struct firn_memory_fit fit = {0};
     size_t n = 0;
-    if (by != MARP)
+    if (by == MEMORY || by == MEMORY_ALL)
         FIRN_TRY(firn_memory_calibrate(peaks->others.at, peaks->others.n, &fit,
                                        err));
     double *mib = mem_new(2 * peaks->of_model.n, sizeof *mib);
@@ -129,10 +155,7 @@ static enum firn_status score(const struct peaks *peaks, enum predictor by,
         const struct firn_memory_job *job = &row->job;
         if (by != MEMORY_ALL && !is_plain(job))
             continue;
-        mib[n] = by == MARP ? firn_marp_bytes(&job->shape, job->seq,
-                                              job->micro_batch, 1, 1) /
-                                  MIB
-                            : firn_memory_of(job, &fit).expected_mib;
+        mib[n] = predict(by, job, &fit);
         measured[n++] = row->alloc_mib;
     }
     *out = evaluate_error(mib, measured, n);

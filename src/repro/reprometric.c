@@ -63,6 +63,7 @@ static double ratio(double of, long n)
 MADE(read_small, mean_of(sim, 0, 2))
 MADE(read_large, mean_of(sim, 2, FIRN_CLASSES))
 MADE(read_round, ratio(sim->decide_cpu_s, sim->rounds))
+MADE(read_samples, sim->samples_s_mean)
 MADE(read_together, ratio((double)sim->together_jobs, sim->jobs))
 MADE(read_after, ratio((double)sim->after_jobs, sim->jobs))
 MADE(read_error_mean, result->error.n > 0 ? result->error.mean : (double)NAN)
@@ -76,7 +77,7 @@ static const struct {
     {"jct_small_s", read_small},   {"jct_large_s", read_large},
     {"round_cpu_s", read_round},   {"together_share", read_together},
     {"after_share", read_after},   {"error_mean", read_error_mean},
-    {"error_max", read_error_max},
+    {"error_max", read_error_max}, {"samples_rate", read_samples},
 };
 
 enum { NMADE = sizeof made / sizeof *made };
@@ -155,7 +156,8 @@ static bool is_more_good(const char *name)
     return strcmp(name, "gpu_alloc_ratio") == 0 ||
            strcmp(name, "gpu_util_ratio") == 0 ||
            strcmp(name, "together_share") == 0 ||
-           strcmp(name, "after_share") == 0;
+           strcmp(name, "after_share") == 0 ||
+           strcmp(name, "samples_rate") == 0;
 }
 
 static bool find_field(struct metric *out, const char *name)
@@ -170,7 +172,8 @@ static bool find_field(struct metric *out, const char *name)
         *out = (struct metric){.read = is_number ? read_number : read_count,
                                .offset = fields[i].offset,
                                .is_time = is_time(name),
-                               .is_more_good = is_more_good(name)};
+                               .is_more_good = is_more_good(name),
+                               .is_measured = fields[i].is_measured};
         return true;
     }
     return false;
@@ -204,7 +207,8 @@ enum firn_status metric_find(struct metric *out, const char *name,
         if (strcmp(made[i].name, name) == 0) {
             *out = (struct metric){.read = made[i].read,
                                    .is_time = is_time(name),
-                                   .is_more_good = is_more_good(name)};
+                                   .is_more_good = is_more_good(name),
+                                   .is_measured = made[i].read == read_round};
             return FIRN_OK;
         }
     return find_field(out, name) ? FIRN_OK : unknown(name, err);

@@ -9,6 +9,8 @@
  *                      differs from run to run
  *     together_share   share of jobs that were co-trained with another job
  *     after_share      share of jobs that started from another job's weights
+ *     samples_rate     mean over language models of the samples a second that
+ *                      they trained while they held GPUs
  *     error_mean       mean and largest error of a model's predictions:
  *     error_max        |predicted / measured - 1|
  *
@@ -35,6 +37,7 @@ struct metric {
     char group[FIRN_NAME_MAX]; /* of METRIC@GROUP */
     bool is_time;              /* in seconds: shown in the scenario's unit */
     bool is_more_good;         /* a larger value is better */
+    bool is_measured; /* by a clock: the least of several runs counts */
 };
 
 /* FIRN_EINVAL with a message that suggests the nearest name. */

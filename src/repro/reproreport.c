@@ -1,14 +1,17 @@
 /* reproreport.c - writes the results as Markdown with plots.
  *
- * First a table of all scenarios with the number of claims that hold; then for
- * each scenario its claims, numbers and note. A file is written under a
- * temporary name and renamed, so that an interrupted run leaves the old one.
+ * The report has the rules of the verdicts and, for each paper, a table of its
+ * scenarios with the number of claims that hold. The page of a paper has, for
+ * each scenario, what the paper claims, the claims, why some do not hold, the
+ * numbers and a note. A file is written under a temporary name and renamed, so
+ * that an interrupted run leaves the old one.
  */
 #include "repro/reproreport.h"
 #include "base/buf.h"
 #include "cli/simfiles.h"
 #include "repro/repropage.h"
 #include "repro/reprosvg.h"
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -64,27 +67,67 @@ static void put_header(struct firn_buf *out, const char *const *names,
     buf_puts(out, "|\n");
 }
 
-static void put_summary(const struct repro_book *book, struct firn_buf *out)
+/* File name of a paper's page: "Pollux (OSDI 2021)" is "pollux". */
+static void put_slug(struct firn_buf *out, const char *paper)
 {
-    static const char *const names[] = {"scenario", "paper", "shows",
-                                        "claims that hold", NULL};
-    put_header(out, names, "lllr");
-    for (size_t i = 0; i < book->parts.n; i++) {
-        const struct repro_part *part = &book->parts.at[i];
-        const struct repro_scenario *it = part->scenario;
-        struct repro_tally tally = tally_part(book, part);
-        buf_printf(out, "| [%s](#%s) ", it->name, it->name);
-        put_cell(out, it->paper);
-        put_cell(out, it->shows);
-        if (tally.skipped > 0)
-            buf_puts(out, "| skipped |\n");
-        else if (tally.claims == 0 && tally.absent > 0)
-            buf_puts(out, "| not reproducible |\n");
-        else if (tally.claims == 0)
-            buf_puts(out, "| - |\n");
-        else
-            buf_printf(out, "| %d of %d |\n", tally.held, tally.claims);
-    }
+    for (; isalnum((unsigned char)*paper) || *paper == '-'; paper++)
+        buf_putc(out, (char)tolower((unsigned char)*paper));
+}
+
+/* Is it the first part of its paper? */
+static bool is_first(const struct repro_book *book, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(book->parts.at[i].scenario->paper,
+                   book->parts.at[at].scenario->paper) == 0)
+            return false;
+    return true;
+}
+
+static void put_share(struct firn_buf *out, int held, int n)
+{
+    if (n > 0)
+        buf_printf(out, "| %d of %d ", held, n);
+    else
+        buf_puts(out, "| - ");
+}
+
+/* Appends the row of a scenario; its link leads to `page`. */
+static void put_summary_row(const struct repro_book *book,
+                            const struct repro_part *part, const char *page,
+                            struct firn_buf *out)
+{
+    const struct repro_scenario *it = part->scenario;
+    struct repro_tally tally = tally_part(book, part);
+    buf_printf(out, "| [%s](%s#%s) ", it->name, page, it->name);
+    put_cell(out, it->shows);
+    if (tally.skipped > 0)
+        buf_puts(out, "| skipped ");
+    else if (tally.claims == 0 && tally.absent > 0)
+        buf_puts(out, "| not reproducible ");
+    else
+        put_share(out, tally.held, tally.claims);
+    buf_printf(out, "| %d ", tally.undecided);
+    put_share(out, tally.variants_held, tally.variants);
+    buf_puts(out, "|\n");
+}
+
+static void put_summary(const struct repro_book *book, const char *paper,
+                        const char *page, struct firn_buf *out)
+{
+    static const char *const names[] = {"scenario",
+                                        "shows",
+                                        "claims that hold",
+                                        "undecided",
+                                        "with firn's variant",
+                                        NULL};
+    put_header(out, names, "llrrr");
+    for (size_t i = 0; i < book->parts.n; i++)
+        if (strcmp(book->parts.at[i].scenario->paper, paper) == 0)
+            put_summary_row(book, &book->parts.at[i], page, out);
+    buf_puts(out, "\n**");
+    tally_text(tally_book(book, paper), out);
+    buf_puts(out, ".**\n\n");
 }
 
 static void put_value_row(const struct repro_book *book,
@@ -105,11 +148,14 @@ static void put_value_row(const struct repro_book *book,
         buf_double(&text, paper);
     put_text_cell(out, &text);
     for (int i = 0; i < (has_compat(part) ? 2 : 1); i++) {
-        value_text(
-            it, metric,
-            book_value(book, part, (enum repro_rules)i, policy, point, metric),
-            &text);
+        struct repro_figure value =
+            book_value(book, part, (enum repro_rules)i, policy, point, metric);
+        value_text(it, metric, value.at, &text);
         put_text_cell(out, &text);
+        if (i == REPRO_HONEST && has_draws(part)) {
+            spread_text(it, metric, value, &text);
+            put_text_cell(out, &text);
+        }
     }
     buf_puts(out, "|\n");
     buf_release(&text);
@@ -124,9 +170,10 @@ static void put_values(const struct repro_book *book,
                                  "metric",
                                  "paper",
                                  "ours",
+                                 has_draws(part) ? "95 % interval" : "",
                                  has_compat(part) ? it->compat->world : "",
                                  NULL};
-    put_header(out, names, "lllrrr");
+    put_header(out, names, "lllrrrr");
     for (int k = 0; k < it->npoints; k++)
         for (int i = 0; i < (int)it->policies_count; i++)
             for (int m = 0; m < (int)it->metrics_count; m++)
@@ -135,37 +182,56 @@ static void put_values(const struct repro_book *book,
     buf_putc(out, '\n');
 }
 
+static void put_claim(const struct repro_book *book,
+                      const struct repro_part *part,
+                      const struct repro_claim *claim, struct firn_buf *out)
+{
+    struct repro_verdict verdict = judge(book, part, claim);
+    struct firn_buf text = {0};
+    claim_text(part->scenario, claim, &text);
+    put_text_cell(out, &text);
+    figure_text(claim, claim->paper, &text);
+    put_text_cell(out, &text);
+    figure_text(claim, verdict.needed, &text);
+    put_text_cell(out, &text);
+    figure_text(claim, verdict.ours[REPRO_HONEST].at, &text);
+    put_text_cell(out, &text);
+    interval_text(claim, verdict.ours[REPRO_HONEST], &text);
+    put_text_cell(out, &text);
+    if (has_compat(part)) {
+        figure_text(claim, verdict.ours[REPRO_COMPAT].at, &text);
+        put_text_cell(out, &text);
+    }
+    verdict_text(&verdict, &text);
+    put_text_cell(out, &text);
+    if (has_variant(part)) {
+        variant_text(book, part, claim, &text);
+        put_text_cell(out, &text);
+    }
+    buf_puts(out, "|\n");
+    buf_release(&text);
+}
+
 static void put_claims(const struct repro_book *book,
                        const struct repro_part *part, struct firn_buf *out)
 {
     const struct repro_scenario *it = part->scenario;
-    struct firn_buf text = {0};
     const char *const names[] = {"claim",
                                  "paper",
                                  "needed",
                                  "ours",
+                                 "95 % interval",
                                  has_compat(part) ? it->compat->world : "",
                                  "holds",
+                                 has_variant(part) ? "firn's variant" : "",
                                  NULL};
-    put_header(out, names, "lrrrrl");
-    for (unsigned i = 0; i < it->claims_count; i++) {
-        const struct repro_claim *claim = &it->claims[i];
-        struct repro_verdict verdict = judge(book, part, claim);
-        claim_text(it, claim, &text);
-        put_text_cell(out, &text);
-        figure_text(claim, claim->paper, &text);
-        put_text_cell(out, &text);
-        figure_text(claim, verdict.needed, &text);
-        put_text_cell(out, &text);
-        for (int k = 0; k < (has_compat(part) ? 2 : 1); k++) {
-            figure_text(claim, verdict.ours[k], &text);
-            put_text_cell(out, &text);
-        }
-        bool is_no = !verdict.holds && !verdict.is_absent;
-        buf_printf(out, "| %s%s |\n", is_no ? "no: " : "", verdict.word);
-    }
+    put_header(out, names, "lrrrrrll");
+    for (unsigned i = 0; i < it->claims_count; i++)
+        put_claim(book, part, &it->claims[i], out);
     buf_putc(out, '\n');
-    buf_release(&text);
+    variants_text(part, "- ", out);
+    draws_text(book, part, out);
+    buf_putc(out, '\n');
 }
 
 static void put_paragraph(struct firn_buf *out, const char *head,
@@ -210,23 +276,19 @@ static void put_part(const struct repro_book *book,
     put_values(book, part, out);
 }
 
-/* Plots a scenario; sets `picture` to the path relative to the report, or to
- * nothing if the scenario has no sweep. */
+/* Plots a scenario beside the page of its paper; sets `picture` to the name of
+ * the file, or to nothing if the scenario has no sweep. */
 static enum firn_status draw(const struct repro_book *book,
                              const struct repro_part *part, const char *folder,
                              struct firn_buf *picture, struct firn_error *err)
 {
     struct firn_buf svg = {0}, path = {0};
     enum firn_status status = FIRN_OK;
-    const char *base = strrchr(folder, '/');
     buf_clear(picture);
     if (svg_plot(book, part, &svg)) {
         buf_printf(&path, "%s/%s.svg", folder, part->scenario->name);
-        status = simfiles_folder(folder, err);
-        if (status == FIRN_OK)
-            status = write_file(path.at, &svg, err);
-        buf_printf(picture, "%s/%s.svg", base != NULL ? base + 1 : folder,
-                   part->scenario->name);
+        status = write_file(path.at, &svg, err);
+        buf_printf(picture, "%s.svg", part->scenario->name);
     }
     buf_release(&svg);
     buf_release(&path);
@@ -235,49 +297,114 @@ static enum firn_status draw(const struct repro_book *book,
 
 static void put_head(const struct repro_book *book, struct firn_buf *out)
 {
-    buf_puts(out,
-             "# Results: tables and figures of the papers\n\n"
-             "Written by `firn repro --report` (`make results`); do not edit. "
-             "`paper` is the number\nin the paper, `ours` the number of firn's "
-             "own simulator, which charges every cost. A\ncolumn with the name "
-             "of a published simulator has the numbers under that simulator's\n"
-             "rules (`firn sim --compat`, [fidelity](fidelity.md)).\n\n"
-             "A claim holds if it has the paper's sign and reaches the share "
-             "of the paper's effect\nunder `needed`. Otherwise:\n\n"
-             "| verdict | meaning |\n| --- | --- |\n"
-             "| short | the sign is right, the effect is too small |\n"
-             "| even | no difference |\n"
-             "| reversed | the effect has the opposite sign |\n"
-             "| not reproducible | the data are not public; not counted |\n\n"
-             "**");
-    tally_text(tally_book(book), out);
+    buf_puts(
+        out,
+        "# Results: tables and figures of the papers\n\n"
+        "Written by `firn repro --report` (`make results`); do not edit. Each "
+        "paper has a page.\n`paper` is the number in the paper, `ours` the "
+        "number of firn's own simulator, which\ncharges every cost. A column "
+        "with the name of a published simulator has the numbers\nunder that "
+        "simulator's rules (`firn sim --compat`, [fidelity](fidelity.md)).\n\n"
+        "A policy under the name of a paper does what the paper says. "
+        "`firn's variant` is the\nsame policy with options of firn, which "
+        "the page names; no verdict depends on it.\n\n"
+        "## When a claim holds\n\n"
+        "`needed` is the share of the paper's effect that must be reached: "
+        "0.8 unless the\nscenario states another. A workload that is drawn at "
+        "random has at least 20 draws. Both\npolicies run each draw, so each "
+        "draw gives a ratio; `ours` is the geometric mean of\nthese ratios, "
+        "and the interval contains the true mean in 95 of 100 cases "
+        "(Student's\ninterval of the logarithms). A workload of the authors "
+        "is one draw: it has no interval\nand is judged by its number. Where "
+        "a claim covers all points of a figure, the worst\npoint decides.\n\n"
+        "| verdict | meaning |\n| --- | --- |\n"
+        "| yes | all of the interval reaches what is needed |\n"
+        "| undecided | a part of the interval reaches it |\n"
+        "| short | the sign is right, the effect is too small |\n"
+        "| even | the interval contains no difference (less than 0.5 %) and "
+        "does not reach what is needed |\n"
+        "| reversed | all of the interval has the opposite sign |\n"
+        "| above | all of the interval is above the limit |\n"
+        "| inert | the limit is kept, but the varied parameter changes "
+        "nothing: there was nothing to keep it against |\n"
+        "| zero | one side is 0, so there is no ratio |\n"
+        "| not reproducible | the data are not public; not counted |\n\n"
+        "`firn repro --plant POLICY` puts a wrong policy in the place of those "
+        "that the claims are\nabout, and `--mute` takes the noise out of the "
+        "figures that vary it; then no claim may\nhold. The tests of firn do "
+        "both with every scenario.\n\n**");
+    tally_text(tally_book(book, NULL), out);
     buf_puts(out, ".**\n\n");
+}
+
+static void trim(struct firn_buf *text)
+{
+    while (text->n > 1 && text->at[text->n - 2] == '\n')
+        text->n--;
+}
+
+/* Writes the page of a paper and its plots into the folder. */
+static enum firn_status write_page(const struct repro_book *book,
+                                   const char *paper, const char *folder,
+                                   struct firn_error *err)
+{
+    struct firn_buf text = {0}, path = {0}, picture = {0};
+    enum firn_status status = FIRN_OK;
+    buf_printf(&text,
+               "# %s: claims and results\n\nWritten by `firn repro --report`; "
+               "do not edit. The rules of the verdicts are in the\n[report]"
+               "(../%s.md).\n\n",
+               paper, strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder);
+    put_summary(book, paper, "", &text);
+    for (size_t i = 0; i < book->parts.n && status == FIRN_OK; i++) {
+        const struct repro_part *part = &book->parts.at[i];
+        if (strcmp(part->scenario->paper, paper) != 0)
+            continue;
+        status = draw(book, part, folder, &picture, err);
+        put_part(book, part, picture.n > 0 ? picture.at : NULL, &text);
+    }
+    trim(&text);
+    buf_printf(&path, "%s/", folder);
+    put_slug(&path, paper);
+    buf_puts(&path, ".md");
+    if (status == FIRN_OK)
+        status = write_file(path.at, &text, err);
+    buf_release(&text);
+    buf_release(&path);
+    buf_release(&picture);
+    return status;
 }
 
 enum firn_status report_write(const struct repro_book *book, const char *path,
                               struct firn_error *err)
 {
-    struct firn_buf text = {0}, folder = {0}, picture = {0};
+    struct firn_buf text = {0}, folder = {0}, page = {0};
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     bool has_ending = dot != NULL && (slash == NULL || dot > slash);
     buf_add(&folder, path, has_ending ? (size_t)(dot - path) : strlen(path));
     if (!has_ending)
-        buf_puts(&folder, "-plots");
-    enum firn_status status = FIRN_OK;
+        buf_puts(&folder, "-pages");
+    const char *base = strrchr(folder.at, '/');
+    enum firn_status status = simfiles_folder(folder.at, err);
     put_head(book, &text);
-    put_summary(book, &text);
-    buf_putc(&text, '\n');
     for (size_t i = 0; i < book->parts.n && status == FIRN_OK; i++) {
-        const struct repro_part *part = &book->parts.at[i];
-        status = draw(book, part, folder.at, &picture, err);
-        put_part(book, part, picture.n > 0 ? picture.at : NULL, &text);
+        const char *paper = book->parts.at[i].scenario->paper;
+        if (!is_first(book, i))
+            continue;
+        status = write_page(book, paper, folder.at, err);
+        buf_clear(&page);
+        buf_printf(&page, "%s/", base != NULL ? base + 1 : folder.at);
+        put_slug(&page, paper);
+        buf_puts(&page, ".md");
+        buf_printf(&text, "## %s\n\n[All claims and numbers](%s)\n\n", paper,
+                   page.at);
+        put_summary(book, paper, page.at, &text);
     }
-    while (text.n > 1 && text.at[text.n - 2] == '\n')
-        text.n--;
+    trim(&text);
     if (status == FIRN_OK)
         status = write_file(path, &text, err);
     buf_release(&text);
     buf_release(&folder);
-    buf_release(&picture);
+    buf_release(&page);
     return status;
 }

@@ -4,8 +4,10 @@
 #define REPRO_REPORT_H
 #include "repro/reprojudge.h"
 
-/* Writes `path` and, for each sweep, NAME.svg in the directory named like
- * `path` without its extension (docs/results.md, docs/results/). FIRN_EIO. */
+/* Writes `path`: the rules of the verdicts and one table per paper. Writes one
+ * page per paper (PAPER.md) and one plot per sweep (NAME.svg) into the folder
+ * named like `path` without its extension (docs/results.md, docs/results/).
+ * FIRN_EIO. */
 enum firn_status report_write(const struct repro_book *book, const char *path,
                               struct firn_error *err);
 

@@ -22,7 +22,7 @@
 void book_add(struct repro_book *book, struct repro_scenario *scenario)
 {
     struct repro_part part = {.scenario = scenario};
-    part.cells = mem_new((size_t)REPRO_NRULES * scenario->policies_count *
+    part.cells = mem_new((size_t)REPRO_NROWS * scenario->policies_count *
                              (size_t)scenario->npoints,
                          sizeof *part.cells);
     vec_add(&book->parts, part);
@@ -169,17 +169,49 @@ long book_jobs(const struct repro_book *book, const struct repro_cell *cell)
     return jobs;
 }
 
-double book_value(const struct repro_book *book, const struct repro_part *part,
-                  enum repro_rules rules, int policy, int point, int metric)
+/* Value of a run of a cell: the least over its repeats if a clock measures it,
+ * else that of the first (all are equal). */
+static double value_of(const struct repro_book *book,
+                       const struct metric *metric,
+                       const struct repro_cell *cell, size_t at)
 {
-    const struct repro_cell *cell = book_cell(part, rules, policy, point);
+    size_t step = (size_t)cell->ndraws * (size_t)cell->npatterns;
+    double least = NAN;
+    for (size_t i = at; i < cell->n; i += step) {
+        double now = metric_of(metric, &book->runs.at[cell->at[i]].result);
+        least = isnan(least) ? now : fmin(least, now);
+        if (!metric->is_measured)
+            break;
+    }
+    return least;
+}
+
+double book_draw(const struct repro_book *book, const struct repro_part *part,
+                 const struct repro_cell *cell, int metric, int draw)
+{
     double sum = 0;
     if (cell->n == 0 || book_jobs(book, cell) < 0)
         return NAN;
-    for (size_t i = 0; i < cell->n; i++)
-        sum += metric_of(&part->scenario->metric[metric],
-                         &book->runs.at[cell->at[i]].result);
-    return sum / (double)cell->n;
+    for (int i = 0; i < cell->npatterns; i++)
+        sum += value_of(book, &part->scenario->metric[metric], cell,
+                        (size_t)(draw * cell->npatterns + i));
+    return sum / cell->npatterns;
+}
+
+struct repro_figure book_value(const struct repro_book *book,
+                               const struct repro_part *part,
+                               enum repro_rules rules, int policy, int point,
+                               int metric)
+{
+    const struct repro_cell *cell = book_cell(part, rules, policy, point);
+    double *values = mem_new((size_t)cell->ndraws + 1, sizeof *values);
+    for (int i = 0; i < cell->ndraws; i++)
+        values[i] = book_draw(book, part, cell, metric, i);
+    struct repro_figure figure = stat_mean(values, cell->ndraws);
+    mem_free(values);
+    if (figure.low < 0) /* no metric is negative */
+        figure.low = 0;
+    return figure;
 }
 
 static void remove_scratch(struct repro_book *book)
@@ -201,7 +233,7 @@ void book_release(struct repro_book *book)
     remove_scratch(book);
     for (size_t i = 0; i < book->parts.n; i++) {
         struct repro_part *part = &book->parts.at[i];
-        size_t n = (size_t)REPRO_NRULES * part->scenario->policies_count *
+        size_t n = (size_t)REPRO_NROWS * part->scenario->policies_count *
                    (size_t)part->scenario->npoints;
         for (size_t k = 0; k < n; k++)
             vec_release(&part->cells[k]);
@@ -212,5 +244,6 @@ void book_release(struct repro_book *book)
         words_release(&book->runs.at[i].argv);
     vec_release(&book->parts);
     vec_release(&book->runs);
-    words_release(&book->made);
+    map_release(&book->lines);
+    map_release(&book->made);
 }

@@ -1,10 +1,18 @@
 /* reprorun.h - runs the simulations of scenarios, each once.
  *
  * A scenario is a grid of cells: rules (firn's own, or those of a published
- * simulator), policy, point of the sweep. The value of a cell is the mean over
- * its traces and seeds. A run is one command line of `firn sim`; cells with the
- * same command line share a run, also between scenarios. Instead of a policy a
- * cell may have a memory model, and measured tables instead of traces.
+ * simulator), policy, point of the sweep. A cell has one value for each draw of
+ * its workload. A draw is one of the traces of a pattern ("workload-{1..8}",
+ * "seed={1..20}") with one of the seeds; if a scenario lists several patterns,
+ * the value of a draw is the mean over the i-th trace of each pattern. Draw i
+ * of every policy is the same workload, so draws are compared in pairs.
+ *
+ * A run is one command line of `firn sim`; cells with the same command line
+ * share a run, also between scenarios. With `repeats` a command line is run
+ * several times, for metrics that a clock measures: the least of them counts,
+ * because other load only adds to it. All cells are run once before the second
+ * time begins, so that the policies alternate. Instead of a policy a cell may
+ * have a memory model, and measured tables instead of traces.
  *
  *     struct repro_book book = {0};
  *     book_add(&book, scenario);           for each
@@ -12,18 +20,30 @@
  *     book_run(&book, nprocesses, quiet);
  *     book_value(&book, part, REPRO_HONEST, policy, point, metric);
  *     book_release(&book);
+ *
+ * A book may be planted: then every policy that a claim is about is replaced by
+ * a wrong one, to see whether the claim can fail (reprojudge.h).
  */
 #ifndef REPRO_RUN_H
 #define REPRO_RUN_H
+#include "base/map.h"
 #include "cli/flags.h"
 #include "repro/reproscenario.h"
+#include "repro/reprostat.h"
 #include <firn/sim.h>
 
-enum repro_rules { REPRO_HONEST, REPRO_COMPAT, REPRO_NRULES };
+enum repro_rules {
+    REPRO_HONEST,
+    REPRO_COMPAT,
+    REPRO_NRULES,
+    REPRO_PLANTED = REPRO_NRULES, /* own rules, the planted policy instead */
+    REPRO_NROWS,
+};
 
 /* One simulation, or one evaluation of a memory model. */
 struct repro_run {
     struct words argv; /* of `firn sim`; or "memory", predictor, FILE#MODEL */
+    int repeat;        /* from 0 */
     const char *name;  /* of the first scenario that needs it */
     bool is_done;
     struct repro_result result; /* if is_done */
@@ -31,8 +51,9 @@ struct repro_run {
 };
 
 struct repro_cell {
-    size_t *at; /* indices of runs */
+    size_t *at; /* indices of runs, by repeat, draw, pattern */
     size_t n, cap;
+    int ndraws, npatterns;
     bool is_missing; /* the rules have no such policy */
     bool is_absent;  /* `missing` in the scenario: not public */
     char why[400];   /* why there is no run; empty: not part of the scenario */
@@ -41,10 +62,14 @@ struct repro_cell {
 struct repro_part {
     struct repro_scenario *scenario; /* owned */
     char skip[200];                  /* why it is skipped; empty: it is run */
+    bool is_drawn;                   /* a workload is drawn, none is a file */
     struct repro_cell *cells;        /* by rules, policy, point */
 };
 
 struct repro_book {
+    const char *plant; /* policy planted in place of those of claims; or NULL */
+    int draws_max;     /* draws used of each workload; 0: all */
+    bool is_mute;      /* all points of a sweep of noise have the first's */
     struct {
         struct repro_part *at;
         size_t n, cap;
@@ -53,7 +78,8 @@ struct repro_book {
         struct repro_run *at;
         size_t n, cap;
     } runs;
-    struct words made;       /* synthetic traces: cluster and description */
+    struct map lines;        /* command lines of runs, with their repeat */
+    struct map made;         /* synthetic traces: cluster and description */
     struct firn_buf scratch; /* their directory; empty: not created */
 };
 
@@ -69,9 +95,16 @@ bool book_run(struct repro_book *book, int width, bool is_quiet);
 struct repro_cell *book_cell(const struct repro_part *part,
                              enum repro_rules rules, int policy, int point);
 
-/* Value of a cell in the unit of the metric; NaN if there is none. */
-double book_value(const struct repro_book *book, const struct repro_part *part,
-                  enum repro_rules rules, int policy, int point, int metric);
+/* Value of one draw of a cell in the unit of the metric; NaN if a run of the
+ * cell failed. */
+double book_draw(const struct repro_book *book, const struct repro_part *part,
+                 const struct repro_cell *cell, int metric, int draw);
+
+/* Mean over the draws of a cell, with its interval; NaN if there is none. */
+struct repro_figure book_value(const struct repro_book *book,
+                               const struct repro_part *part,
+                               enum repro_rules rules, int policy, int point,
+                               int metric);
 
 /* Number of finished jobs in all runs of a cell; -1 if a run failed. */
 long book_jobs(const struct repro_book *book, const struct repro_cell *cell);

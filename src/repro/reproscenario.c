@@ -14,6 +14,7 @@ enum {
     TEXT_MAX = 4000,
     LIST_MAX = 200,
     SEEDS_MAX = 100,
+    REPEATS_MAX = 20,
     MUST = CYAML_FLAG_POINTER,
     MAY = CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
 };
@@ -28,9 +29,11 @@ static const cyaml_schema_value_t word = {
 static const cyaml_schema_field_t option_fields[] = {
     TEXT("profiles", MAY, repro_options, profiles),
     TEXT("restart-cost", MAY, repro_options, restart_cost),
+    TEXT("handover", MAY, repro_options, handover),
     TEXT("interval", MAY, repro_options, interval),
     TEXT("quantum", MAY, repro_options, quantum),
     TEXT("share", MAY, repro_options, share),
+    TEXT("ask", MAY, repro_options, ask),
     TEXT("freeze", MAY, repro_options, freeze),
     TEXT("noise", MAY, repro_options, noise),
     TEXT("elastic", MAY, repro_options, elastic),
@@ -38,6 +41,7 @@ static const cyaml_schema_field_t option_fields[] = {
     TEXT("share-slowdown", MAY, repro_options, share_slowdown),
     TEXT("charge-first-start", MAY, repro_options, charge_first_start),
     TEXT("forecast", MAY, repro_options, forecast),
+    TEXT("transfer-key", MAY, repro_options, transfer_key),
     CYAML_FIELD_END,
 };
 
@@ -47,6 +51,7 @@ static const cyaml_schema_field_t policy_fields[] = {
     TEXT("compat", MAY, repro_policy, compat),
     TEXT("model", MAY, repro_policy, model),
     TEXT("missing", MAY, repro_policy, missing),
+    TEXT("variant", MAY, repro_policy, variant),
     CYAML_FIELD_SEQUENCE("set", MAY, struct repro_policy, set, &word, 0,
                          LIST_MAX),
     CYAML_FIELD_MAPPING_PTR("options", MAY, struct repro_policy, options,
@@ -99,6 +104,7 @@ static const cyaml_schema_field_t claim_fields[] = {
     TEXT("reach", MAY, repro_claim, reach),
     TEXT("by", MAY, repro_claim, by),
     TEXT("beyond", MAY, repro_claim, beyond),
+    TEXT("acts", MAY, repro_claim, acts),
     CYAML_FIELD_END,
 };
 
@@ -130,6 +136,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT("unit", MAY, repro_scenario, unit),
     TEXT("cluster", MUST, repro_scenario, cluster),
     TEXT("seeds", MAY, repro_scenario, seeds),
+    TEXT("repeats", MAY, repro_scenario, repeats),
     CYAML_FIELD_SEQUENCE("metrics", MUST, struct repro_scenario, metrics, &word,
                          1, REPRO_METRICS_MAX),
     CYAML_FIELD_SEQUENCE("traces", MAY, struct repro_scenario, traces, &word, 0,
@@ -166,9 +173,11 @@ static const struct {
 } options[] = {
     OPTION("profiles", profiles, false),
     OPTION("restart-cost", restart_cost, false),
+    OPTION("handover", handover, false),
     OPTION("interval", interval, false),
     OPTION("quantum", quantum, false),
     OPTION("share", share, true),
+    OPTION("ask", ask, true),
     OPTION("freeze", freeze, false),
     OPTION("noise", noise, false),
     OPTION("elastic", elastic, false),
@@ -176,6 +185,7 @@ static const struct {
     OPTION("share-slowdown", share_slowdown, false),
     OPTION("charge-first-start", charge_first_start, true),
     OPTION("forecast", forecast, false),
+    OPTION("transfer-key", transfer_key, true),
 };
 
 enum { NOPTIONS = sizeof options / sizeof *options };
@@ -262,13 +272,43 @@ static enum firn_status read_number(const struct reading *r, const char *key,
     return FIRN_OK;
 }
 
-static enum firn_status read_claim(const struct reading *r,
-                                   struct repro_claim *claim)
+/* Sets kind and number of a claim, which has exactly one of the kinds. */
+static enum firn_status read_kind(const struct reading *r,
+                                  struct repro_claim *claim)
 {
     const char *paper[] = {claim->times, claim->less, claim->at_most,
                            claim->below};
     static const char *const keys[] = {"times", "less", "at-most", "below"};
     int n = 0;
+    for (int i = 0; i < REPRO_NKINDS; i++) {
+        if (paper[i] == NULL)
+            continue;
+        claim->kind = (enum repro_kind)i;
+        FIRN_TRY(read_number(r, keys[i], paper[i], 0, &claim->paper));
+        n++;
+    }
+    if (n != 1)
+        return wrong(r, "of", claim->of,
+                     "a claim has one of times, less, at-most and below");
+    return FIRN_OK;
+}
+
+static enum firn_status read_acts(const struct reading *r,
+                                  struct repro_claim *claim)
+{
+    if (claim->acts == NULL)
+        return FIRN_OK;
+    if (r->it->sweep == NULL)
+        return wrong(r, "acts", claim->acts, "the scenario has no sweep");
+    FIRN_TRY(read_number(r, "acts", claim->acts, 0, &claim->least));
+    if (claim->least == 0)
+        return wrong(r, "acts", claim->acts, "not a number above 0");
+    return FIRN_OK;
+}
+
+static enum firn_status read_claim(const struct reading *r,
+                                   struct repro_claim *claim)
+{
     FIRN_TRY(find_policy(r, "of", claim->of, &claim->of_policy));
     claim->over_policy = claim->of_policy;
     if (claim->over != NULL)
@@ -283,16 +323,8 @@ static enum firn_status read_claim(const struct reading *r,
         FIRN_TRY(find_metric(r, claim->beyond, &claim->beyond_at));
     if (claim->beyond != NULL && claim->times == NULL)
         return wrong(r, "beyond", claim->beyond, "only with 'times'");
-    for (int i = 0; i < REPRO_NKINDS; i++) {
-        if (paper[i] == NULL)
-            continue;
-        claim->kind = (enum repro_kind)i;
-        FIRN_TRY(read_number(r, keys[i], paper[i], 0, &claim->paper));
-        n++;
-    }
-    if (n != 1)
-        return wrong(r, "of", claim->of,
-                     "a claim has one of times, less, at-most and below");
+    FIRN_TRY(read_kind(r, claim));
+    FIRN_TRY(read_acts(r, claim));
     claim->is_compat = claim->by != NULL && strcmp(claim->by, "compat") == 0;
     if (claim->is_compat && r->it->compat == NULL)
         return wrong(r, "by", claim->by, "the scenario has no 'compat'");
@@ -354,8 +386,26 @@ static enum firn_status check_policy(const struct reading *r,
     return FIRN_OK;
 }
 
+/* Sets `variant_at` of the policy that this one is a variant of. */
+static enum firn_status find_variant(const struct reading *r, unsigned at)
+{
+    const struct repro_policy *policy = &r->it->policies[at];
+    int of;
+    if (policy->variant == NULL)
+        return FIRN_OK;
+    FIRN_TRY(find_policy(r, "variant", policy->variant, &of));
+    if (r->it->policies[of].variant != NULL)
+        return wrong(r, "variant", policy->variant, "is a variant itself");
+    if (r->it->policies[of].variant_at >= 0)
+        return wrong(r, "variant", policy->variant, "has another variant");
+    r->it->policies[of].variant_at = (int)at;
+    return FIRN_OK;
+}
+
 static enum firn_status check_policies(const struct reading *r)
 {
+    for (unsigned i = 0; i < r->it->policies_count; i++)
+        r->it->policies[i].variant_at = -1;
     for (unsigned i = 0; i < r->it->policies_count; i++) {
         const struct repro_policy *policy = &r->it->policies[i];
         FIRN_TRY(check_policy(r, policy));
@@ -363,6 +413,8 @@ static enum firn_status check_policies(const struct reading *r)
             if (strcmp(r->it->policies[j].label, policy->label) == 0)
                 return wrong(r, "label", policy->label, "given twice");
     }
+    for (unsigned i = 0; i < r->it->policies_count; i++)
+        FIRN_TRY(find_variant(r, i));
     return FIRN_OK;
 }
 
@@ -392,7 +444,7 @@ static enum firn_status check_sweep(const struct reading *r)
 static enum firn_status read_all(const struct reading *r)
 {
     struct repro_scenario *it = r->it;
-    long nseeds = 1;
+    long nseeds = 1, nrepeats = 1;
     FIRN_TRY(read_unit(r));
     FIRN_TRY(check_policies(r));
     FIRN_TRY(check_sweep(r));
@@ -403,7 +455,10 @@ static enum firn_status read_all(const struct reading *r)
     }
     if (it->seeds != NULL && !str_int(it->seeds, 1, SEEDS_MAX, &nseeds))
         return wrong(r, "seeds", it->seeds, "not a number from 1 to 100");
+    if (it->repeats != NULL && !str_int(it->repeats, 1, REPEATS_MAX, &nrepeats))
+        return wrong(r, "repeats", it->repeats, "not a number from 1 to 20");
     it->nseeds = (int)nseeds;
+    it->nrepeats = (int)nrepeats;
     for (unsigned i = 0; i < it->numbers_count; i++)
         FIRN_TRY(read_paper(r, &it->numbers[i]));
     for (unsigned i = 0; i < it->claims_count; i++)

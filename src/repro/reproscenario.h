@@ -22,8 +22,9 @@ enum { REPRO_METRICS_MAX = 8 };
 
 /* Options of `firn sim`; NULL: not in the file. */
 struct repro_options {
-    char *profiles, *restart_cost, *interval, *quantum, *share, *freeze, *noise,
-        *elastic, *scaling, *share_slowdown, *charge_first_start, *forecast;
+    char *profiles, *restart_cost, *handover, *interval, *quantum, *share,
+        *freeze, *noise, *elastic, *scaling, *share_slowdown,
+        *charge_first_start, *forecast, *transfer_key, *ask;
 };
 
 struct repro_policy {
@@ -32,9 +33,11 @@ struct repro_policy {
     char *compat;  /* its name with --compat; NULL: only firn's rules */
     char *model;   /* predictor of repromemory.h instead of `policy` */
     char *missing; /* why it cannot be run, instead of all three */
+    char *variant; /* label of the policy whose firn variant this is, or NULL */
     char **set;    /* "option=value" of `policy` */
     unsigned set_count;
     struct repro_options *options; /* in addition to the scenario's, or NULL */
+    int variant_at;                /* index of the variant of this one; or -1 */
 };
 
 struct repro_point {
@@ -68,11 +71,12 @@ enum repro_kind {
 
 struct repro_claim {
     char *of, *over, *at, *over_at, *metric, *times, *less, *at_most, *below,
-        *reach, *by, *beyond;
+        *reach, *by, *beyond, *acts;
     bool is_compat; /* by: compat; judged by the published simulator's rules */
     enum repro_kind kind;
     double paper; /* times, less, at_most or below */
     double share; /* of the paper's effect that must be reached */
+    double least; /* `acts`: the sweep must change `of` by this share; or 0 */
     int of_policy, over_policy;
     int point, over_point; /* -1: the worst point */
     int metric_at;
@@ -87,7 +91,7 @@ struct repro_compat {
 };
 
 struct repro_scenario {
-    char *name, *paper, *shows, *claimed, *unit, *cluster, *seeds;
+    char *name, *paper, *shows, *claimed, *unit, *cluster, *seeds, *repeats;
     char *note;  /* differences from the paper */
     char *found; /* why claims do not hold */
     char **metrics, **traces;
@@ -104,7 +108,8 @@ struct repro_scenario {
 
     struct metric metric[REPRO_METRICS_MAX]; /* one for each of `metrics` */
     double unit_s;                           /* seconds in a unit */
-    int nseeds, npoints;                     /* npoints: 1 without a sweep */
+    int nseeds, nrepeats;
+    int npoints; /* 1 without a sweep */
 };
 
 /* `where` is the file name in messages. FIRN_EINVAL with file and line. */

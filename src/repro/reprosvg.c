@@ -1,5 +1,6 @@
 /* reprosvg.c - plots a sweep as SVG, one line per policy.
  *
+ * A vertical line through a dot is the 95 % interval of the mean over draws.
  * Axes from 0 (y) and from the first point to the last (x), ticks at round
  * numbers, a legend on the right. Numbers are printed with one decimal, so the
  * same results give the same bytes.
@@ -42,12 +43,15 @@ static double x_of(const struct frame *frame, int point)
 }
 
 /* In the scenario's unit. */
-static double y_of(const struct frame *frame, int policy, int point)
+static struct repro_figure y_of(const struct frame *frame, int policy,
+                                int point)
 {
     const struct repro_scenario *it = frame->part->scenario;
-    double value =
+    struct repro_figure value =
         book_value(frame->book, frame->part, REPRO_HONEST, policy, point, 0);
-    return it->metric[0].is_time ? value / it->unit_s : value;
+    double unit_s = it->metric[0].is_time ? it->unit_s : 1;
+    return (struct repro_figure){value.at / unit_s, fmax(0, value.low / unit_s),
+                                 value.high / unit_s, value.draws};
 }
 
 static double px(const struct frame *frame, double x)
@@ -75,7 +79,7 @@ static void measure(struct frame *frame)
         frame->x_max = fmax(frame->x_max, x_of(frame, i));
         for (int k = 0; k < (int)it->policies_count; k++) {
             double paper = paper_number(it, k, i, 0);
-            double ours = y_of(frame, k, i);
+            double ours = y_of(frame, k, i).high;
             frame->y_max = fmax(frame->y_max, isnan(paper) ? 0 : paper);
             frame->y_max = fmax(frame->y_max, isnan(ours) ? 0 : ours);
         }
@@ -147,11 +151,16 @@ static void put_line(const struct frame *frame, int policy, bool is_paper,
                "points=\"",
                colour, is_paper ? " stroke-dasharray=\"5 4\"" : "");
     for (int i = 0; i < it->npoints; i++) {
-        double y =
-            is_paper ? paper_number(it, policy, i, 0) : y_of(frame, policy, i);
+        struct repro_figure ours = y_of(frame, policy, i);
+        double y = is_paper ? paper_number(it, policy, i, 0) : ours.at;
         if (isnan(y))
             continue;
         double x = px(frame, x_of(frame, i));
+        if (!is_paper && ours.draws > 1)
+            buf_printf(&dots,
+                       "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" "
+                       "y2=\"%.1f\" stroke=\"%s\"/>\n",
+                       x, py(frame, ours.low), x, py(frame, ours.high), colour);
         buf_printf(out, "%.1f,%.1f ", x, py(frame, y));
         buf_printf(&dots,
                    "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x,
@@ -173,9 +182,11 @@ static void put_legend(const struct frame *frame, struct firn_buf *out)
                    RIGHT + 14, y - 4, RIGHT + 34, y - 4, colours[i % 8]);
         put_text(out, RIGHT + 40, y, "start", it->policies[i].label);
     }
+    double y = TOP + 20 + 18 * (int)it->policies_count;
     if (it->numbers_count > 0)
-        put_text(out, RIGHT + 14, TOP + 20 + 18 * (int)it->policies_count,
-                 "start", "dashed: the paper");
+        put_text(out, RIGHT + 14, y, "start", "dashed: the paper");
+    if (has_draws(frame->part))
+        put_text(out, RIGHT + 14, y + 18, "start", "upright: 95 % interval");
 }
 
 bool svg_plot(const struct repro_book *book, const struct repro_part *part,

@@ -38,11 +38,18 @@ bool trace_is_made(const char *name)
     return kind_of(name) != NKINDS;
 }
 
+bool trace_is_drawn(const char *name)
+{
+    enum kind kind = kind_of(name);
+    return kind == GEN || kind == DRAW || kind == SAMPLE ||
+           (kind != NKINDS && strstr(name, " gen:") != NULL);
+}
+
 enum firn_status trace_path(const char *name, struct firn_buf *out,
                             struct firn_error *err)
 {
     const char *data = getenv("FIRN_DATA");
-    bool is_absolute = name[0] == '/';
+    bool is_absolute = name[0] == '/' || strncmp(name, "docs/", 5) == 0;
     if (!is_absolute && (data == NULL || *data == '\0'))
         return firn_fail(err, FIRN_ENOENT, "FIRN_DATA is not set");
     buf_clear(out);
@@ -58,30 +65,43 @@ enum firn_status trace_path(const char *name, struct firn_buf *out,
                     : firn_fail(err, FIRN_ENOENT, "%s: file not found", name);
 }
 
+/* Appends `pattern` with its braces, from `open` to `close`, replaced. */
+static void add_spread(const char *pattern, const char *open, const char *close,
+                       const char *instead, size_t n, struct words *out)
+{
+    struct firn_buf text = {0};
+    buf_add(&text, pattern, (size_t)(open - pattern));
+    buf_add(&text, instead, n);
+    buf_puts(&text, close + 1);
+    words_add(out, text.at, text.n);
+    buf_release(&text);
+}
+
 void trace_spread(const char *pattern, struct words *out)
 {
     const char *open = strchr(pattern, '{');
-    const char *dots = open != NULL ? strstr(open, "..") : NULL;
-    const char *close = dots != NULL ? strchr(dots, '}') : NULL;
-    char low[12] = "", high[12] = "";
+    const char *close = open != NULL ? strchr(open, '}') : NULL;
+    size_t n = close != NULL ? (size_t)(close - open - 1) : 0;
+    char inside[200] = "", low[12] = "", high[12] = "";
     long from, to;
-    if (close != NULL) {
-        snprintf(low, sizeof low, "%.*s", (int)(dots - open - 1), open + 1);
-        snprintf(high, sizeof high, "%.*s", (int)(close - dots - 2), dots + 2);
-    }
-    if (!str_int(low, 0, NUMBERS_MAX, &from) ||
-        !str_int(high, from, from + NUMBERS_MAX, &to)) {
+    if (n > 0 && n < sizeof inside)
+        memcpy(inside, open + 1, n);
+    if (sscanf(inside, "%11[0-9]..%11[0-9]", low, high) == 2 &&
+        str_int(low, 0, NUMBERS_MAX, &from) &&
+        str_int(high, from, from + NUMBERS_MAX, &to)) {
+        for (long i = from; i <= to; i++) {
+            snprintf(low, sizeof low, "%ld", i);
+            add_spread(pattern, open, close, low, strlen(low), out);
+        }
+    } else if (strchr(inside, ',') != NULL) {
+        for (const char *at = inside; *at != '\0';) {
+            size_t m = strcspn(at, ",");
+            add_spread(pattern, open, close, at, m, out);
+            at += m + (at[m] == ',');
+        }
+    } else {
         words_add(out, pattern, strlen(pattern));
-        return;
     }
-    struct firn_buf text = {0};
-    for (long i = from; i <= to; i++) {
-        buf_clear(&text);
-        buf_add(&text, pattern, (size_t)(open - pattern));
-        buf_printf(&text, "%ld%s", i, close + 1);
-        words_add(out, text.at, text.n);
-    }
-    buf_release(&text);
 }
 
 static void split(const char *text, struct words *out)

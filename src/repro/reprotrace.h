@@ -41,8 +41,12 @@
 /* Is it made from files, i.e. one of the kinds above? */
 bool trace_is_made(const char *name);
 
-/* Sets the path of a file: below $FIRN_DATA unless absolute. FIRN_ENOENT if it
- * is not there. */
+/* Is it drawn at random (by gen, draw or sample), so that another seed gives
+ * another workload? */
+bool trace_is_drawn(const char *name);
+
+/* Sets the path of a file: below $FIRN_DATA unless absolute or docs/..., which
+ * is below the current directory. FIRN_ENOENT if it is not there. */
 enum firn_status trace_path(const char *name, struct firn_buf *out,
                             struct firn_error *err);
 
@@ -51,7 +55,8 @@ enum firn_status trace_path(const char *name, struct firn_buf *out,
 enum firn_status trace_make(const char *name, const char *cluster,
                             const char *path, struct firn_error *err);
 
-/* Expands "a{1..3}b" to a1b, a2b, a3b; appends other names unchanged. */
+/* Expands "a{1..3}b" to a1b, a2b, a3b and "a{1,4}b" to a1b, a4b; appends other
+ * names unchanged. */
 struct words;
 void trace_spread(const char *pattern, struct words *out);
 

@@ -86,8 +86,12 @@ static void put_header(struct firn_buf *out, const struct firn_sim_options *o)
     put_text(out, "failures", o->failures);
     buf_printf(out, "seed\t%llu\n", (unsigned long long)o->seed);
     put_restarts(out, o);
+    if (o->transfer_key)
+        put_text(out, "transfers", "key");
     put_setting(out, "scaling", o->scaling);
     put_setting(out, "share_slowdown", o->share_slowdown);
+    if (o->slows_all)
+        put_text(out, "slowdown_of", "all");
     put_setting(out, "interval_s", o->interval_s);
     put_setting(out, "quantum_s", o->quantum_s);
     put_setting(out, "charges_first_start", o->charges_first_start);

@@ -1,8 +1,10 @@
 /* metrics.c - integrals, percentiles and finish-time fairness.
  *
- * Completion time (JCT) = end - submission; queueing = JCT - time with GPUs.
- * Percentiles interpolate linearly between ranks (numpy's default), so they
- * can be compared with what others print.
+ * Completion time (JCT) = end - submission; queueing = JCT - time with GPUs. In
+ * the sums of a group queueing has the time, too, in which GPUs that a job
+ * holds had not been handed over by the job before. Percentiles interpolate
+ * linearly between ranks (numpy's default), so they can be compared with what
+ * others print.
  *
  * Finish-time fairness (Themis, NSDI'20), against a 1/N share:
  *
@@ -19,14 +21,17 @@
 #include "base/fmath.h"
 #include "base/sort.h"
 #include "base/str.h"
+#include "core/llmjobs.h"
 #include <math.h>
 #include <string.h>
 
 void metrics_init(struct metrics *metrics, const struct firn_cluster *cluster,
                   double scaling, struct timeline *timeline)
 {
-    *metrics = (struct metrics){
-        .scaling = scaling, .gpus = cluster->ngpus, .timeline = timeline};
+    *metrics = (struct metrics){.scaling = scaling,
+                                .gpus = cluster->ngpus,
+                                .cluster = cluster,
+                                .timeline = timeline};
 }
 
 void metrics_release(struct metrics *metrics)
@@ -210,8 +215,20 @@ static void add_to_group(struct metrics *metrics, const struct firn_job *job,
     group->queue_max_s = fmax(group->queue_max_s, queue_s);
 }
 
+/* Samples a second while it held GPUs, of a language model. */
+static void add_samples(struct metrics *metrics, const struct firn_job *job,
+                        double held_s)
+{
+    if (!llmjobs_is(&job->spec) || !(held_s > 0))
+        return;
+    struct llmjob llm =
+        llmjobs_open(metrics->cluster, &job->spec, job->type_mask);
+    metrics->samples_s += llm.ref_samples_s * job->spec.duration_s / held_s;
+    metrics->llms++;
+}
+
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
-                    double now_s, double finished_s)
+                    double now_s, double finished_s, double waited_s)
 {
     integrate(metrics, now_s);
     let_go(metrics, job, now_s);
@@ -221,7 +238,8 @@ double metrics_done(struct metrics *metrics, const struct firn_job *job,
     vec_add(&metrics->jct_s, jct_s);
     vec_add(&metrics->queue_s, jct_s - held_s);
     vec_add(&metrics->rho, rho);
-    add_to_group(metrics, job, jct_s, jct_s - held_s);
+    add_to_group(metrics, job, jct_s, jct_s - held_s + waited_s);
+    add_samples(metrics, job, held_s);
     int c = class_of(job->spec.gpus);
     metrics->class_sum_s[c] += jct_s;
     metrics->class_jobs[c]++;
@@ -316,4 +334,6 @@ void metrics_result(struct metrics *metrics, struct firn_sim_result *out)
     out->failures = metrics->failures;
     out->rejected = metrics->rejected;
     out->unfinished = metrics->njobs;
+    out->samples_s_mean =
+        metrics->llms > 0 ? metrics->samples_s / (double)metrics->llms : NAN;
 }

@@ -25,6 +25,7 @@ enum { METRICS_TOGETHER = 1, METRICS_AFTER = 2 };
 struct metrics {
     double scaling; /* for the fair share's speed */
     int gpus;       /* of the whole cluster */
+    const struct firn_cluster *cluster;
     bool has_begun;
     double begin_s, last_s, end_s;
     struct metrics_sums sums;
@@ -39,6 +40,8 @@ struct metrics {
     int ngroups;
     VEC(unsigned char) merged; /* METRICS_*, by slot */
     long together_jobs, after_jobs;
+    double samples_s; /* sum over language models that finished */
+    long llms;        /* how many those are */
     long restarts, failures, rejected;
     struct heap resumes; /* slots that restart, by when they resume */
     VEC(int) resume_gpus;
@@ -60,9 +63,10 @@ void metrics_step(struct metrics *metrics, const struct firn_step *step);
 void metrics_report(struct metrics *metrics, const struct firn_job *job,
                     double resumes_s, double now_s);
 /* A job finished, at `finished_s` by its own account; it still holds its GPUs.
- * Returns its rho. */
+ * `waited_s` of the time that it held GPUs they were not free yet: queueing to
+ * its group. Returns its rho. */
 double metrics_done(struct metrics *metrics, const struct firn_job *job,
-                    double now_s, double finished_s);
+                    double now_s, double finished_s, double waited_s);
 void metrics_result(struct metrics *metrics, struct firn_sim_result *out);
 
 #endif

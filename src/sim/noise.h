@@ -1,38 +1,60 @@
-/* noise.h - errors in what jobs report.
+/* noise.h - errors in predictions and in what jobs report.
  *
- * The rate that a job reports is the true one times
+ * Predictions. A policy that asks for the rate of a job on some GPUs, or for
+ * the load of a job that is to share one, is told the forecast times
  *
- *     t x s x r,  each max(0.05, 1 + size x u), u uniform in [-1, 1)
+ *     max(0.05, 1 + size z),  z normal, mean 0 and deviation 1
  *
- * t (throughput) is drawn once for a job and s (sharing) too, which counts
- * only while it shares GPUs: wrong beliefs that stay. r (report) is drawn for
- * each report: measuring. `transfer` is drawn once for a job as well, for
- * predictions of the gain of transfer, and `iterations` twice, for predictions
- * of the work left; these are in no report. Every job has a stream of its
- * own, from the seed and its id, so that one job's reports do not change
- * another's.
+ * (IceFrog, Figs. 11e and 11f). z is drawn once for each job and way: number
+ * and type of GPUs and how the model is spread over them (`throughput`); once
+ * for each job's memory, once for its utilisation, and once for each pair of
+ * jobs, whose slowdown is never below 1 (`sharing`). One draw for a whole job
+ * would cancel wherever a policy compares the ways of one job. The same
+ * question has the same answer for the whole simulation: a wrong belief that
+ * stays.
+ *
+ * Reports. The rate that a job reports is the true one times max(0.05, 1 + size
+ * u), u uniform in [-1, 1), drawn for each report (`report`). `transfer` is
+ * drawn once for a job in the same way, for predictions of the gain of
+ * transfer, and `iterations` twice, for predictions of the work left; these are
+ * in no report.
+ *
+ * Every draw comes from a stream of its own, seeded by the simulation's seed,
+ * the job and what the draw is for: no draw shifts another, and the order of
+ * questions does not matter.
  */
 #ifndef SIM_NOISE_H
 #define SIM_NOISE_H
 #include "base/rng.h"
+#include <firn/forecast.h>
 #include <firn/job.h>
 #include <firn/sim.h>
 
+/* The stream of a job's reports. */
 struct noise {
     struct rng rng;
-    double throughput, sharing, transfer; /* drawn; 1 without noise */
+    double transfer; /* drawn; 1 without noise */
 };
 
 /* Any noise at all. */
 bool noise_is_on(const struct firn_sim_noise *size);
-/* The beliefs of a job. */
 struct noise noise_of_job(const struct firn_sim_noise *size, uint64_t seed,
                           firn_job_id id);
+/* The factor of its next report. */
+double noise_next(struct noise *noise, const struct firn_sim_noise *size);
+
+/* The factor on the rate that is forecast for the job, run that way, on a
+ * cluster of `ntypes` GPU types. */
+double noise_way(const struct firn_sim_noise *size, uint64_t seed,
+                 firn_job_id id, const struct firn_way *way, int ntypes);
+/* The load that is forecast, with its errors; what is not known stays so. */
+struct firn_load noise_load(const struct firn_sim_noise *size, uint64_t seed,
+                            firn_job_id id, struct firn_load load);
+/* The slowdown that is forecast for job `id` beside another, with its error. */
+double noise_slowdown(const struct firn_sim_noise *size, uint64_t seed,
+                      firn_job_id id, firn_job_id other, double slowdown);
 /* The factor on the work that it is forecast to have left, alone or merged. */
 double noise_iterations(const struct firn_sim_noise *size, uint64_t seed,
                         firn_job_id id, bool is_merged);
-/* The factor of its next report. */
-double noise_next(struct noise *noise, const struct firn_sim_noise *size,
-                  bool is_sharing);
 
 #endif

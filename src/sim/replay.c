@@ -42,8 +42,9 @@ static const char *const setting_names[SETTINGS] = {
     "noise_report", "noise_iterations", "elastic_min",         "elastic_max",
 };
 /* Texts that say how a run was asked for and that change no check. */
-static const char *const remark_names[] = {"setting", "profiles", "failures",
-                                           "freeze",  "forecast", "restart_of"};
+static const char *const remark_names[] = {
+    "setting",  "profiles",   "failures",    "freeze",
+    "forecast", "restart_of", "slowdown_of", "transfers"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {

@@ -113,6 +113,18 @@ static void add_app(struct truth_near *near, const char *app)
         near->apps[near->napps++] = app;
 }
 
+static void add_job(struct truth_near *near, const struct simjob *sj)
+{
+    for (int i = 0; i < near->njobs; i++)
+        if (near->jobs[i].job == sj->job)
+            return;
+    if (near->njobs == TRUTH_JOBS)
+        return;
+    near->jobs[near->njobs].job = sj->job;
+    near->jobs[near->njobs++].alloc = &sj->alloc;
+    add_app(near, sj->job->spec.app);
+}
+
 /* The job that it is trained together with, if that one is there. */
 static const struct firn_job *partner(const struct simengine *engine,
                                       const struct simjob *sj)
@@ -143,7 +155,7 @@ void sharers_near(const struct simengine *engine, const struct simjob *sj,
             for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu;
                  k++)
                 if (at[k] >= 0 && at[k] != sj->job->slot)
-                    add_app(out, engine->jobs.at[at[k]].job->spec.app);
+                    add_job(out, &engine->jobs.at[at[k]]);
         }
     }
 }

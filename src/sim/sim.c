@@ -104,6 +104,12 @@ static void on_step(void *arg, const struct firn_step *step)
     metrics_step(&sim->metrics, step);
 }
 
+/* Seconds that it held GPUs which had not been handed over. */
+static double waited_s(const struct sim *sim, const struct firn_job *job)
+{
+    return sim->def->waited_s ? sim->def->waited_s(sim->world, job) : 0;
+}
+
 static void on_end(void *arg, const struct firn_job *job, const char *how,
                    double now_s, double finished_s)
 {
@@ -111,7 +117,8 @@ static void on_end(void *arg, const struct firn_job *job, const char *how,
     eventlog_end(sim->log, job, now_s, how, finished_s);
     if (strcmp(how, "done") == 0)
         jobscsv_add(sim->jobs, job, finished_s,
-                    metrics_done(&sim->metrics, job, now_s, finished_s));
+                    metrics_done(&sim->metrics, job, now_s, finished_s,
+                                 waited_s(sim, job)));
     if (strcmp(how, "reject") == 0)
         sim->metrics.rejected++;
 }
@@ -309,6 +316,7 @@ static enum firn_status check_options(const struct firn_sim_options *options,
         {"restart cost", options->restart_s, 0},
         {"interval", options->interval_s, 0},
         {"quantum", options->quantum_s, 0},
+        {"time to hand GPUs over", options->handover_s, 0},
         {"mtbf", options->mtbf_s, 0},
         {"mttr", options->mttr_s, 0},
         {"checkpoint interval", options->checkpoint_s, 0},

@@ -1,7 +1,9 @@
 /* simengine.c - virtual time: jobs progress at constant rates between events.
  *
  * A job that gets GPUs at t makes no progress until t + restart cost (its
- * first start is free unless the cadence charges it), then gains `rate`
+ * first start is free unless the cadence charges it), or, where handing over
+ * takes time, until the last of its GPUs is free and that cost is over
+ * (handover.h); then it gains `rate`
  * reference seconds a second, and completes when it has duration_s of them.
  * A truth may limit a rate to a part of the work; at its end the job turns to
  * another rate, which is reported and asks for no decision.
@@ -19,10 +21,17 @@
 #include "core/accept.h"
 #include "sim/sharers.h"
 #include "sim/simforecast.h"
+#include "sim/taskfeed.h"
 #include "sim/transfers.h"
 #include "sim/truth_table.h"
 #include <math.h>
 #include <string.h>
+
+/* What can be prepared of a start while other jobs still use the GPUs: data
+ * loaders, for which Ymir's scheduler gives its signal 30 s before a round. The
+ * rest, loading weights, needs the GPUs. A policy that asks for more gets no
+ * more. */
+#define AHEAD_MAX_S 30.0
 
 /* As fmin and fmax, which are calls into libm; no argument is NaN. */
 static double earlier(double a, double b)
@@ -87,13 +96,26 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
     engine->world.spent.lost += sj->gpus * lost_s;
 }
 
+/* What core believes of a job is not the truth. */
+static bool is_off(const struct simengine *engine, const struct firn_job *job)
+{
+    if (noise_is_on(&engine->world.options->noise))
+        return true;
+    const struct simjob *sj = (size_t)job->slot < engine->jobs.cap
+                                  ? &engine->jobs.at[job->slot]
+                                  : NULL;
+    return sj != NULL && sj->job == job && sj->with > 0;
+}
+
 /* Reports to core, with noise on the rate. */
 static void report_to_core(struct simengine *engine, struct simjob *sj,
                            struct firn_report report)
 {
     const struct firn_sim_noise *size = &engine->world.options->noise;
     if (noise_is_on(size))
-        report.rate *= noise_next(&sj->noise, size, sj->sharers > 1);
+        report.rate *= noise_next(&sj->noise, size);
+    if (engine->tasks_told != NULL)
+        report.rate *= taskfeed_belief(engine->tasks_told, sj);
     struct simreport out = {.event = {.kind = FIRN_EVENT_REPORT,
                                       .at_s = engine->world.now_s,
                                       .job = sj->job->id,
@@ -112,6 +134,10 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     sharers_near(engine, sj, &near);
     near.after = sj->after;
     sj->sharers = near.sharers;
+    if (engine->tasks_told != NULL) {
+        taskfeed_tell(engine->tasks_told, sj, sj->done_s);
+        taskfeed_turn(engine->tasks_told, sj, &near);
+    }
     if (truth->pace != NULL)
         pace = truth->pace(truth, sj->job, alloc, &near, sj->done_s);
     else
@@ -176,6 +202,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
     if (job->starts == 0) {
         *sj = (struct simjob){
             .alloc = {.parts = sj->alloc.parts, .how = FIRN_HOW_AS_SUBMITTED}};
+        sj->task = engine->table ? transfers_task(job->spec.app) : 0;
+        sj->least = INFINITY;
         if (noise_is_on(&engine->world.options->noise))
             sj->noise = noise_of_job(&engine->world.options->noise,
                                      engine->world.options->seed, job->id);
@@ -185,8 +213,12 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->after = task_of(engine, step->to->how.after);
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
-    double cost_s = restart_cost_s(engine, job) - step->to->how.ahead_s;
-    sj->resumes_s = engine->world.now_s + later(cost_s, 0);
+    double cost_s = restart_cost_s(engine, job) -
+                    earlier(step->to->how.ahead_s, AHEAD_MAX_S);
+    double ready_s =
+        handover_ready_s(&engine->handover, step->to, engine->world.now_s);
+    sj->waited_s += ready_s - engine->world.now_s;
+    sj->resumes_s = ready_s + later(cost_s, 0);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
     sharers_join(engine, sj, step->to);
@@ -198,10 +230,32 @@ static void start(struct simengine *engine, const struct firn_step *step)
     schedule(engine, sj);
 }
 
+/* When a job that is told so now lets GPUs go: at the end of its mini-batch,
+ * and when its checkpoint is written. One that does not run has nothing to
+ * end. */
+static double lets_go_s(const struct simengine *engine, const struct simjob *sj)
+{
+    const struct truth *truth = &engine->truth;
+    double now_s = engine->world.now_s;
+    if (now_s < sj->resumes_s)
+        return now_s;
+    double step_s = truth->step_s != NULL
+                        ? truth->step_s(truth, sj->job, &sj->job->held)
+                        : 0;
+    if (step_s > 0)
+        now_s += step_s - fmod(sj->run_s, step_s);
+    return now_s + engine->world.options->handover_s;
+}
+
 static void stop(struct simengine *engine, const struct firn_step *step)
 {
     struct simjob *sj = &engine->jobs.at[step->job->slot];
     account(engine, sj);
+    if (engine->tasks_told != NULL)
+        taskfeed_tell(engine->tasks_told, sj, sj->done_s);
+    if (engine->handover.free_s != NULL && !step->is_loss)
+        handover_leave(&engine->handover, &step->job->held, step->to,
+                       lets_go_s(engine, sj));
     if (step->is_loss)
         roll_back(engine, sj);
     sharers_leave(engine, sj);
@@ -218,7 +272,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (step->kind != FIRN_STEP_START)
         stop(engine, step);
     if (step->kind == FIRN_STEP_STOP &&
-        (step->is_loss || noise_is_on(&engine->world.options->noise))) {
+        (step->is_loss || is_off(engine, step->job))) {
         /* Core believes the last report; tell it what is left. */
         struct simjob *sj = &engine->jobs.at[step->job->slot];
         report_to_core(
@@ -272,6 +326,16 @@ static void stretch(const struct firn_sim_options *options,
         spec->gpus > options->elastic_max ? spec->gpus : options->elastic_max;
 }
 
+/* Gives a language model the number of GPUs that its user left open. */
+static void count_gpus(const struct firn_sim_options *options,
+                       struct firn_job_spec *spec)
+{
+    if (options->asks_gpus)
+        llmjobs_ask(options->cluster, spec);
+    else
+        llmjobs_fill(options->cluster, spec);
+}
+
 /* Reads arrivals until one that the cluster can run; false when the trace has
  * failed (err) or is over. */
 static bool fetch(struct simengine *engine, struct firn_error *err)
@@ -282,7 +346,7 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
     while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
         bool is_llm = llmjobs_is(&engine->spec);
         if (is_llm && engine->spec.gpus == 0)
-            llmjobs_fill(engine->world.options->cluster, &engine->spec);
+            count_gpus(engine->world.options, &engine->spec);
         stretch(engine->world.options, &engine->spec);
         if (is_llm && engine->spec.gpus > 0)
             llmjobs_restrict(engine->world.options->cluster, &engine->spec,
@@ -327,10 +391,17 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
                                   options->cluster, options->freeze, err));
         FIRN_TRY(
             tables_forecast_by(&engine->table->tables, options->forecast, err));
+        if (options->slows_all)
+            tables_forget_pairs(&engine->table->tables);
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
     engine->forecast = simforecast_new(&base, engine->table);
+    engine->heard_s = -1;
+    if (engine->table != NULL)
+        engine->tasks_told = taskfeed_new(options->seed, options->transfer_key);
+    if (options->handover_s > 0)
+        handover_open(&engine->handover, options->cluster);
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
         return firn_fail(err, failed.status, "%s", failed.text);
@@ -350,6 +421,7 @@ static void close_engine(void *state)
     struct simengine *engine = state;
     firn_trace_close(engine->world.trace);
     forecaster_free(engine->forecast);
+    taskfeed_free(engine->tasks_told);
     truth_table_free(engine->table);
     for (size_t i = 0; i < engine->jobs.cap; i++)
         mem_free(engine->jobs.at[i].alloc.parts);
@@ -359,6 +431,7 @@ static void close_engine(void *state)
     vec_release(&engine->tasks);
     heap_release(&engine->finishes);
     failures_release(&engine->failures);
+    handover_close(&engine->handover);
     mem_free(engine->occupants);
     mem_free(engine->first_gpu);
 }
@@ -376,6 +449,8 @@ static void learn(struct simengine *engine, const struct simreport *report)
     struct truth_near near;
     if (engine->table == NULL && !noise_is_on(&engine->world.options->noise))
         return;
+    if (sj->with > 0)
+        return; /* not as it would go alone */
     sharers_near(engine, sj, &near);
     simforecast_learn(engine->forecast, sj->job, &report->event.report, &near);
 }
@@ -417,6 +492,8 @@ static void take_finish(struct simengine *engine, struct firn_event *out)
     heap_remove(&engine->finishes, slot);
     sharers_leave(engine, sj);
     leave_weights(engine, sj->job);
+    if (engine->tasks_told != NULL)
+        taskfeed_end(engine->tasks_told, sj);
     *out = (struct firn_event){.kind = FIRN_EVENT_DONE,
                                .at_s = engine->world.now_s,
                                .job = sj->job->id};
@@ -517,9 +594,17 @@ static const struct firn_report *truth_of(const void *state,
                                           const struct firn_job *job)
 {
     const struct simengine *engine = state;
-    if (!noise_is_on(&engine->world.options->noise))
+    if (!is_off(engine, job))
         return NULL;
     return &engine->jobs.at[job->slot].reported;
+}
+
+static double waited_s(const void *state, const struct firn_job *job)
+{
+    const struct simengine *engine = state;
+    return (size_t)job->slot < engine->jobs.cap
+               ? engine->jobs.at[job->slot].waited_s
+               : 0;
 }
 
 const struct firn_engine_def simengine_def = {
@@ -541,4 +626,5 @@ const struct firn_world_def world_honest = {
     .summary = "event-driven, every cost charged",
     .engine = &simengine_def,
     .truth_of = truth_of,
+    .waited_s = waited_s,
 };

@@ -10,9 +10,11 @@
 #include "base/vec.h"
 #include "core/llmjobs.h"
 #include "sim/failure.h"
+#include "sim/handover.h"
 #include "sim/noise.h"
 #include "sim/truth.h"
 #include "sim/world.h"
+#include <firn/forecast.h>
 
 /* The truth about one job, by slot. */
 struct simjob {
@@ -25,9 +27,17 @@ struct simjob {
     double run_s;            /* progressing since the last (re)start */
     double saved_s;          /* done_s at the last checkpoint */
     double until_s;          /* done_s at which the rate changes; infinity */
+    double waited_s;         /* for GPUs that were not handed over yet */
     struct firn_report reported; /* without noise: the last report */
     struct noise noise;          /* on what it reports */
     int after; /* task whose weights it began with (transfers.h); 0: none */
+    /* Fine-tuning (sim/taskfeed.h): its task, 0: none; the task that it is
+     * merged with, 0: none, and how; the share of its work that was done when
+     * that began; epochs reported since, and the least loss of them. */
+    int task, with;
+    enum firn_merge_kind kind;
+    double from, least;
+    int told;
     int gpus;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* the jobs it shares with have changed */
@@ -45,6 +55,8 @@ struct simengine {
     struct truth truth;
     struct truth_table *table;          /* behind the truth; NULL for none */
     struct forecaster *forecast;        /* behind firn/forecast.h */
+    struct taskfeed *tasks_told;        /* for merges; NULL without a table */
+    double heard_s;                     /* when it last heard running jobs */
     struct firn_job_spec spec;          /* the next arrival */
     char llm_types[LLMJOBS_TYPES_TEXT]; /* its types, of a language model */
     bool has_spec, is_over; /* there is one; there will be no more */
@@ -55,6 +67,7 @@ struct simengine {
     VEC(struct simreport) reports;
     size_t next_report;
     struct failures failures;
+    struct handover handover;
     VEC(int) tasks; /* of fine-tuning jobs that have ended, by id; 0: of none */
 
     /* The jobs on each shared GPU, jobs_per_gpu slots each, GPUs numbered

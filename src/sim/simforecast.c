@@ -5,9 +5,10 @@
  * durations as the trace records them. Observations: what simulated jobs
  * report, with the noise of sim/noise.h. The truth's tables are not handed in.
  *
- * A job that is trained together with another, or was until just now, reports
- * nothing of itself alone and is left out. A prediction of the work left is
- * off by the simulation's noise on iterations.
+ * A job that is trained together with another, or was until just now, or began
+ * with another's weights, reports nothing of itself alone and is left out. What
+ * a policy is told has the simulation's noise on throughput, sharing and
+ * iterations: sim/noise.h.
  *
  * Cost: that of core/forecaster.c.
  */
@@ -79,6 +80,15 @@ double simforecast_slowdown(struct forecaster *f, const struct firn_job *job,
     return forecaster_slowdown(f, a, b);
 }
 
+double simforecast_slowdown_in(struct forecaster *f, const struct firn_job *job,
+                               const struct firn_way *way,
+                               const struct firn_job *other,
+                               const struct firn_way *other_way)
+{
+    struct forecaster_job a = {key_of(job), job}, b = {key_of(other), other};
+    return forecaster_slowdown_in(f, a, way, b, other_way);
+}
+
 struct firn_load simforecast_load(struct forecaster *f,
                                   const struct firn_job *job,
                                   const struct firn_way *way, double now_s)
@@ -97,16 +107,20 @@ static struct forecaster *of(void *state)
 static double rate_of(void *state, const struct firn_job *job,
                       const struct firn_way *way, double now_s)
 {
-    return simforecast_rate(of(state), job, way, now_s);
+    const struct simengine *engine = state;
+    const struct firn_sim_options *options = engine->world.options;
+    return simforecast_rate(engine->forecast, job, way, now_s) *
+           noise_way(&options->noise, options->seed, job->id, way,
+                     options->cluster->ntypes);
 }
 
 static double left_of(void *state, const struct firn_job *job,
                       const struct firn_way *way, double now_s)
 {
-    const struct simengine *engine = state;
+    struct simengine *engine = state;
     const struct firn_sim_options *options = engine->world.options;
-    double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
-    double rate = simforecast_rate(engine->forecast, job, way, now_s);
+    double left_s = transfers_left_s(engine, job, now_s);
+    double rate = rate_of(state, job, way, now_s);
     double belief =
         noise_iterations(&options->noise, options->seed, job->id, false);
     return rate == 0 ? INFINITY : left_s * belief / rate;
@@ -117,17 +131,40 @@ static int gpus_max_of(void *state, const struct firn_job *job, unsigned tunes)
     return simforecast_gpus_max(of(state), job, tunes);
 }
 
+static double with_noise(const void *state, const struct firn_job *job,
+                         const struct firn_job *other, double slowdown)
+{
+    const struct simengine *engine = state;
+    const struct firn_sim_options *options = engine->world.options;
+    return noise_slowdown(&options->noise, options->seed, job->id, other->id,
+                          slowdown);
+}
+
 static double slowdown_of(void *state, const struct firn_job *job,
                           const struct firn_job *other)
 {
-    return simforecast_slowdown(of(state), job, other);
+    return with_noise(state, job, other,
+                      simforecast_slowdown(of(state), job, other));
+}
+
+static double slowdown_in_of(void *state, const struct firn_job *job,
+                             const struct firn_way *way,
+                             const struct firn_job *other,
+                             const struct firn_way *other_way)
+{
+    return with_noise(
+        state, job, other,
+        simforecast_slowdown_in(of(state), job, way, other, other_way));
 }
 
 static struct firn_load load_of(void *state, const struct firn_job *job,
                                 const struct firn_way *way)
 {
     const struct simengine *engine = state;
-    return simforecast_load(engine->forecast, job, way, engine->world.now_s);
+    const struct firn_sim_options *options = engine->world.options;
+    return noise_load(
+        &options->noise, options->seed, job->id,
+        simforecast_load(engine->forecast, job, way, engine->world.now_s));
 }
 
 static size_t llm_ways_of(void *state, const struct firn_job *job,
@@ -150,4 +187,5 @@ const struct firn_forecast_def simengine_forecast = {
     .llm_ways = llm_ways_of,
     .parallels = parallels_of,
     .merge = transfers_merge,
+    .slowdown_in = slowdown_in_of,
 };

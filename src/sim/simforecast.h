@@ -33,6 +33,11 @@ bool simforecast_running(struct forecaster *forecaster,
                          struct running *ref);
 int simforecast_gpus_max(struct forecaster *forecaster,
                          const struct firn_job *job, unsigned tunes);
+double simforecast_slowdown_in(struct forecaster *forecaster,
+                               const struct firn_job *job,
+                               const struct firn_way *way,
+                               const struct firn_job *other,
+                               const struct firn_way *other_way);
 double simforecast_slowdown(struct forecaster *forecaster,
                             const struct firn_job *job,
                             const struct firn_job *other);

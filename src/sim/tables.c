@@ -111,6 +111,14 @@ void tables_close(struct tables *tables)
     tables->of = NULL;
 }
 
+void tables_forget_pairs(struct tables *tables)
+{
+    for (size_t i = 0; i < tables->known.profiles.n; i++) {
+        tables->known.profiles.at[i].npairs = 0;
+        tables->known.profiles.at[i].nsharing = 0;
+    }
+}
+
 /* --- what forecasts go by ------------------------------------------------- */
 
 const char *firn_sim_forecast_name(enum firn_sim_forecast by)

@@ -30,6 +30,8 @@ enum firn_status tables_open(struct tables *out, const char *profiles,
                              const struct firn_cluster *cluster,
                              struct firn_error *err);
 void tables_close(struct tables *tables);
+/* Every pair of applications counts as never measured together. */
+void tables_forget_pairs(struct tables *tables);
 
 /* What forecasts go by from now on. FIRN_EDATA when a table has too few rows
  * for Pollux's law. */

@@ -16,10 +16,11 @@
  * After (temporal): B begins with the weights of A and needs J epochs instead
  * of E_B for the rest of its life: rate alone x E_B / J.
  *
- * A forecast answers with the fitted step times and the same epochs, times a
- * factor for each job where the simulation has noise on transfer. (Ymir
- * predicts the epochs from a similarity of the datasets; the scores were not
- * published.) core/forecaster_merge.c works out what follows from them.
+ * A forecast answers with the fitted step times and the epochs that are
+ * expected (sim/taskfeed.c: Ymir's estimator, fed by reports), times a factor
+ * for each job where the simulation has noise on transfer. A job that is merged
+ * now has left what its finished epochs leave of the expected ones, not what
+ * the truth leaves. core/forecaster_merge.c works out what follows from them.
  *
  * Left out: the learning rate and batch that the joint curves were made with
  * (not published), two jobs of one dataset, and more than two.
@@ -31,10 +32,11 @@
 #include "sim/noise.h"
 #include "sim/simengine.h"
 #include "sim/simforecast.h"
+#include "sim/taskfeed.h"
 #include <math.h>
 #include <string.h>
 
-enum { SETS = 9 }; /* tasks of a model, in rows that follow each other */
+enum { SETS = TRANSFERS_SETS };
 
 static const struct {
     const char *model, *set;
@@ -47,7 +49,8 @@ static const struct {
 #undef TASK
 };
 
-enum { NTASKS = sizeof tasks / sizeof *tasks };
+enum { NTASKS = TRANSFERS_TASKS };
+_Static_assert(sizeof tasks / sizeof *tasks == NTASKS, "one row for each task");
 
 /* --- epochs --------------------------------------------------------------- */
 
@@ -102,17 +105,74 @@ double transfers_gain(int task, int other)
     return transfers_epochs(task) / (epochs > 0 ? epochs : TRANSFERS_NEVER);
 }
 
-double transfers_rate(int task, int other, double epochs,
+double transfers_rate(int task, int other, double ratio,
                       const struct running *joint, const struct running *ref)
 {
     double mine = transfers_samples(task), theirs = transfers_samples(other);
     double samples_s =
         joint->batch / joint->iteration_s * mine / (mine + theirs);
-    return samples_s / (ref->batch / ref->iteration_s) *
-           (transfers_epochs(task) / epochs);
+    return samples_s / (ref->batch / ref->iteration_s) / ratio;
 }
 
 /* --- what is expected ---------------------------------------------------- */
+
+/* The job's truth; NULL before its first start. */
+static struct simjob *simjob_of(struct simengine *engine,
+                                const struct firn_job *job)
+{
+    struct simjob *sj = (size_t)job->slot < engine->jobs.cap
+                            ? &engine->jobs.at[job->slot]
+                            : NULL;
+    return job->starts > 0 && sj != NULL && sj->job == job ? sj : NULL;
+}
+
+/* What it has really done by now: its trainer counts epochs by it. */
+static double done_s(const struct simjob *sj, double now_s)
+{
+    double begin_s = fmax(sj->resumes_s, sj->since_s);
+    double more_s =
+        sj->job->held.nparts > 0 ? fmax(now_s - begin_s, 0) * sj->rate : 0;
+    return fmin(sj->done_s + more_s, sj->job->spec.duration_s);
+}
+
+/* All running jobs report the epochs that they have finished by now, once: so
+ * that all questions of a decision are answered from the same reports. */
+static void hear(struct simengine *engine, double now_s)
+{
+    if (engine->tasks_told == NULL || engine->heard_s == now_s)
+        return;
+    engine->heard_s = now_s;
+    for (size_t i = 0; i < engine->jobs.cap; i++) {
+        struct simjob *sj = &engine->jobs.at[i];
+        if (sj->job != NULL && heap_has(&engine->finishes, (int)i))
+            taskfeed_tell(engine->tasks_told, sj, done_s(sj, now_s));
+    }
+}
+
+/* True: it is merged, and this is known of it. */
+static bool state_of(struct simengine *engine, const struct firn_job *job,
+                     double now_s, struct taskfeed_state *out)
+{
+    struct simjob *sj = simjob_of(engine, job);
+    return engine->tasks_told != NULL && sj != NULL &&
+           taskfeed_state(engine->tasks_told, sj, done_s(sj, now_s), out);
+}
+
+double transfers_left_s(struct simengine *engine, const struct firn_job *job,
+                        double now_s)
+{
+    struct taskfeed_state state;
+    struct simjob *sj = simjob_of(engine, job);
+    double ratio, left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    hear(engine, now_s);
+    if (state_of(engine, job, now_s, &state))
+        left_s = state.left * job->spec.duration_s;
+    if (sj != NULL && sj->with > 0 && sj->kind == FIRN_MERGE_AFTER &&
+        taskfeed_ratio(engine->tasks_told, sj->task, sj->with, FIRN_MERGE_AFTER,
+                       &ratio))
+        left_s *= ratio;
+    return left_s;
+}
 
 /* One of the two jobs of a question. */
 struct side {
@@ -128,8 +188,8 @@ static bool look_at(struct simengine *engine, const struct firn_job *job,
     const struct firn_sim_options *options = engine->world.options;
     struct merge_side *merge = &out->merge;
     out->job = job;
-    merge->work_s = job->spec.duration_s - firn_job_done_s(job, now_s);
-    merge->is_new = merge->work_s >= job->spec.duration_s;
+    merge->work_s = transfers_left_s(engine, job, now_s);
+    merge->is_new = !(firn_job_done_s(job, now_s) > 0);
     merge->alone = simforecast_rate(engine->forecast, job, way, now_s);
     double alone =
         noise_iterations(&options->noise, options->seed, job->id, false);
@@ -149,14 +209,15 @@ static bool together(struct simengine *engine, struct side s[2],
                      const struct firn_way *way, struct firn_merge *out)
 {
     struct running joint, ref;
-    double batch = (double)s[0].job->spec.batch + s[1].job->spec.batch;
+    double ratio, batch = (double)s[0].job->spec.batch + s[1].job->spec.batch;
     for (int i = 0; i < 2; i++) {
-        double epochs = transfers_together(s[i].task, s[1 - i].task);
-        if (!(epochs > 0) || !simforecast_running(engine->forecast, s[i].job,
-                                                  way, batch, &joint, &ref))
+        if (!taskfeed_ratio(engine->tasks_told, s[i].task, s[1 - i].task,
+                            FIRN_MERGE_TOGETHER, &ratio) ||
+            !simforecast_running(engine->forecast, s[i].job, way, batch, &joint,
+                                 &ref))
             return false;
-        s[i].merge.together = transfers_rate(
-            s[i].task, s[1 - i].task, epochs * s[i].belief, &joint, &ref);
+        s[i].merge.together = transfers_rate(s[i].task, s[1 - i].task,
+                                             ratio * s[i].belief, &joint, &ref);
     }
     out->epoch_s =
         (transfers_samples(s[0].task) + transfers_samples(s[1].task)) /
@@ -165,15 +226,32 @@ static bool together(struct simengine *engine, struct side s[2],
 }
 
 /* How much less the second has to do; false: not known. */
-static bool after(struct side s[2], struct firn_merge *out)
+static bool after(struct simengine *engine, struct side s[2],
+                  struct firn_merge *out)
 {
-    double epochs = transfers_after(s[1].task, s[0].task);
-    double alone = transfers_epochs(s[1].task);
-    if (!(epochs > 0))
+    double ratio;
+    if (!taskfeed_ratio(engine->tasks_told, s[1].task, s[0].task,
+                        FIRN_MERGE_AFTER, &ratio))
         return false;
-    s[1].merge.after = alone / (epochs * s[1].belief);
-    out->epoch_s = s[1].merge.work_s / s[1].merge.alone / alone;
+    s[1].merge.after = 1 / (ratio * s[1].belief);
+    out->epoch_s =
+        s[1].merge.work_s / s[1].merge.alone / transfers_epochs(s[1].task);
     return true;
+}
+
+/* How the merge of two that are trained together has gone so far. */
+static void watch(struct simengine *engine, const struct side s[2],
+                  double now_s, struct firn_merge *out)
+{
+    struct taskfeed_state state;
+    out->epochs = (double)INFINITY;
+    out->stalled = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        bool is_known = state_of(engine, s[i].job, now_s, &state);
+        out->epochs = fmin(out->epochs, is_known ? state.epochs : 0);
+        if (is_known && state.is_stalled)
+            out->stalled |= 1u << i;
+    }
 }
 
 bool transfers_merge(void *state, const struct firn_job *a,
@@ -184,17 +262,20 @@ bool transfers_merge(void *state, const struct firn_job *a,
     struct simengine *engine = state;
     struct side s[2] = {{.task = transfers_task(a->spec.app)},
                         {.task = transfers_task(b->spec.app)}};
-    struct firn_merge merge;
-    if (!transfers_is_pair(s[0].task, s[1].task) ||
+    struct firn_merge merge = {0};
+    if (engine->tasks_told == NULL ||
+        !transfers_is_pair(s[0].task, s[1].task) ||
         !look_at(engine, a, way, now_s, &s[0]) ||
         !look_at(engine, b, way, now_s, &s[1]))
         return false;
     if (kind == FIRN_MERGE_TOGETHER ? !together(engine, s, way, &merge)
-                                    : !after(s, &merge))
+                                    : !after(engine, s, &merge))
         return false;
     const struct merge_side sides[2] = {s[0].merge, s[1].merge};
     if (!merge_expect(sides, kind, &merge))
         return false;
+    if (kind == FIRN_MERGE_TOGETHER)
+        watch(engine, s, now_s, &merge);
     *out = merge;
     return true;
 }

@@ -3,15 +3,20 @@
  * A task is an application "model@dataset". Its work alone is epochs times
  * samples; trained together with another task of the model, or begun with that
  * one's weights, it needs another number of epochs (transfers.def, measured).
- * The honest simulator's truth and its forecast both go by these numbers.
+ * The simulator's truth goes by these numbers. Its forecasts do not: they ask
+ * sim/taskfeed.h, and only a run with the answer key gets them from here.
  */
 #ifndef SIM_TRANSFERS_H
 #define SIM_TRANSFERS_H
 #include "core/known.h"
 #include <firn/forecast.h>
 
+struct simengine;
+
 /* Epochs of a task that did not reach its target in the ten measured ones. */
 enum { TRANSFERS_NEVER = 20 };
+/* Tasks, and how many of them a model has: in rows that follow each other. */
+enum { TRANSFERS_TASKS = 36, TRANSFERS_SETS = 9 };
 
 /* The task of an application, from 1 on; 0: none that was measured. */
 int transfers_task(const char *app);
@@ -34,10 +39,14 @@ double transfers_after(int task, int other);
 double transfers_gain(int task, int other);
 
 /* Reference seconds a second of `task` while it is trained together with
- * `other` and needs `epochs` of both. `joint` is an iteration with the batches
- * of both, `ref` one of the task as submitted. */
-double transfers_rate(int task, int other, double epochs,
+ * `other` and needs `ratio` times as many epochs, of both. `joint` is an
+ * iteration with the batches of both, `ref` one of the task as submitted. */
+double transfers_rate(int task, int other, double ratio,
                       const struct running *joint, const struct running *ref);
+
+/* Reference seconds that a job has left alone, by what is known of it. */
+double transfers_left_s(struct simengine *engine, const struct firn_job *job,
+                        double now_s);
 
 /* For struct firn_forecast_def, of an engine whose state is a struct
  * simengine. */

@@ -8,13 +8,18 @@
 #define SIM_TRUTH_H
 #include <firn/job.h>
 
-enum { TRUTH_NEIGHBOURS = 8 };
+enum { TRUTH_NEIGHBOURS = 8, TRUTH_JOBS = 64 };
 
 /* The other jobs on a job's GPUs. */
 struct truth_near {
     int sharers; /* the most jobs, itself included, on any of its GPUs */
     int napps;   /* applications of the others, repeated ones once */
     const char *apps[TRUTH_NEIGHBOURS];
+    int njobs; /* the others themselves, and what they hold */
+    struct {
+        const struct firn_job *job;
+        const struct firn_alloc *alloc;
+    } jobs[TRUTH_JOBS];
     const struct firn_job *merged; /* trained together with it; or NULL */
     int after; /* task it began with the weights of (transfers.h); 0: none */
 };
@@ -44,6 +49,11 @@ struct truth {
                               const struct firn_job *job,
                               const struct firn_alloc *alloc,
                               const struct truth_near *near, double done_s);
+
+    /* Seconds of one step (a mini-batch of every thread) of the job on these
+     * GPUs; 0 when that is not known. NULL: it never is. */
+    double (*step_s)(const struct truth *truth, const struct firn_job *job,
+                     const struct firn_alloc *alloc);
 
     /* How long a job takes alone on the GPUs it asked for, of those types
      * (a mask); NaN when that is not known. Sets its restart cost too when

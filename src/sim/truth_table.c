@@ -24,7 +24,9 @@
  * transfers.c has it; the work of such a task is its epochs.
  *
  * Shared GPUs: the largest measured slowdown beside any of the neighbours; the
- * constant for a neighbour it was never measured beside.
+ * constant for a neighbour it was never measured beside. A profile may have a
+ * table of them by GPU type and by the samples in a pass of the two; a job on
+ * several types goes by the first.
  */
 #include "sim/truth_table.h"
 #include "base/mem.h"
@@ -139,18 +141,57 @@ static void set_threads(struct going *g, const struct firn_job_spec *spec,
         threads_number(spec), g->ref.batch, tables_true_s};
 }
 
+/* Samples in a pass on a GPU as the job is run there; 0: not known. */
+static double samples_of(const struct truth_table *t,
+                         const struct firn_job *job,
+                         const struct firn_alloc *alloc)
+{
+    struct known_app app =
+        known_find(&t->tables.known, job->spec.app, job->type_mask);
+    if (app.profile == NULL || llmjobs_is(&job->spec))
+        return 0;
+    struct spread here = spread_of(t->tables.known.cluster, alloc);
+    struct trainer_ask ask = {.app = &app,
+                              .where = &here,
+                              .batch = job->spec.batch,
+                              .passes = alloc->how.passes,
+                              .frozen_max = job->spec.frozen_max};
+    return trainer_plain(t->trainer, &ask).split.batch_per_gpu;
+}
+
+/* By the profile's table of pairs on the type it is on. */
+static double by_samples(const struct going *g, const struct truth_near *near,
+                         double samples)
+{
+    const struct truth_table *t = g->t;
+    const struct firn_cluster *cluster = t->tables.known.cluster;
+    const char *type = cluster->types[__builtin_ctz(g->here.types)].name;
+    double worst = 1;
+    for (int i = 0; i < near->njobs; i++) {
+        const struct firn_job *other = near->jobs[i].job;
+        double theirs = samples_of(t, other, near->jobs[i].alloc);
+        double xi = firn_profile_beside_at(g->app.profile, type, samples,
+                                           other->spec.app, theirs);
+        worst = fmax(worst, xi > 0 ? xi : t->base.share_slowdown);
+    }
+    return worst;
+}
+
 /* Step time on these GPUs over that alone. */
-static double slowdown(const struct truth_table *t,
-                       const struct firn_profile *p,
+static double slowdown(const struct going *g, const struct firn_job *job,
+                       const struct firn_alloc *alloc,
                        const struct truth_near *near)
 {
+    const struct truth_table *t = g->t;
     double worst = 1;
     if (near->sharers < 2)
         return 1;
     if (near->napps == 0)
         return t->base.share_slowdown;
+    if (g->app.profile->nsharing > 0 && near->njobs > 0)
+        return by_samples(g, near, samples_of(t, job, alloc));
     for (int i = 0; i < near->napps; i++) {
-        double xi = firn_profile_beside(p, near->apps[i]);
+        double xi = firn_profile_beside(g->app.profile, near->apps[i]);
         worst = fmax(worst, xi > 0 ? xi : t->base.share_slowdown);
     }
     return worst;
@@ -170,8 +211,48 @@ static double merged_rate(const struct going *g, const struct firn_job *job,
                       (double)job->spec.batch + with->spec.batch);
     struct running joint = run(g->t, &g->app, &g->here, &both);
     double epochs = transfers_together(task, other);
-    return transfers_rate(task, other, epochs > 0 ? epochs : TRANSFERS_NEVER,
-                          &joint, &g->ref);
+    double ratio =
+        (epochs > 0 ? epochs : TRANSFERS_NEVER) / transfers_epochs(task);
+    return transfers_rate(task, other, ratio, &joint, &g->ref);
+}
+
+/* False when no profile says how it goes. */
+static bool set_out(struct going *g, const struct truth_table *t,
+                    const struct firn_job *job, const struct firn_alloc *alloc)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    *g = (struct going){.t = t};
+    g->app = known_find(&t->tables.known, spec->app, job->type_mask);
+    if (g->app.profile == NULL || llmjobs_is(spec))
+        return false;
+    g->here = spread_of(t->tables.known.cluster, alloc);
+    g->ask = (struct trainer_ask){.app = &g->app,
+                                  .where = &g->here,
+                                  .batch = spec->batch,
+                                  .tunes = alloc->tunes,
+                                  .passes = alloc->how.passes,
+                                  .frozen_max = spec->frozen_max,
+                                  .parallel =
+                                      (enum firn_parallel)alloc->how.parallel,
+                                  .stages = alloc->how.stages};
+    g->parts = trainer_parts(t->trainer, &g->ask);
+    g->ref = reference(t, &g->app, spec);
+    if (alloc->tunes & FIRN_TUNE_THREADS)
+        set_threads(g, spec, alloc);
+    return true;
+}
+
+/* Of all its threads, or of its batch; with nothing frozen. */
+static double step_s(const struct truth *truth, const struct firn_job *job,
+                     const struct firn_alloc *alloc)
+{
+    struct going g;
+    if (!set_out(&g, truth->state, job, alloc))
+        return 0;
+    struct setting setting = trainer_setting(g.t->trainer, &g.ask, 0);
+    if (g.threads.number > 0)
+        return threads_iteration_s(&g.threads, &setting);
+    return run(g.t, &g.app, &g.here, &setting).iteration_s;
 }
 
 static struct truth_pace pace(const struct truth *truth,
@@ -181,32 +262,17 @@ static struct truth_pace pace(const struct truth *truth,
 {
     const struct truth_table *t = truth->state;
     const struct firn_job_spec *spec = &job->spec;
-    struct going g = {.t = t};
-    g.app = known_find(&t->tables.known, spec->app, job->type_mask);
-    if (g.app.profile == NULL || llmjobs_is(spec)) {
+    struct going g;
+    if (!set_out(&g, t, job, alloc)) {
         double rate = t->base.rate(&t->base, job, alloc, near->sharers);
         return (struct truth_pace){rate, INFINITY};
     }
-    g.here = spread_of(t->tables.known.cluster, alloc);
-    g.ask = (struct trainer_ask){.app = &g.app,
-                                 .where = &g.here,
-                                 .batch = spec->batch,
-                                 .tunes = alloc->tunes,
-                                 .passes = alloc->how.passes,
-                                 .frozen_max = spec->frozen_max,
-                                 .parallel =
-                                     (enum firn_parallel)alloc->how.parallel,
-                                 .stages = alloc->how.stages};
-    g.parts = trainer_parts(t->trainer, &g.ask);
-    g.ref = reference(t, &g.app, spec);
-    if (alloc->tunes & FIRN_TUNE_THREADS)
-        set_threads(&g, spec, alloc);
     double merged = near->merged ? merged_rate(&g, job, near->merged) : 0;
     if (merged > 0)
         return (struct truth_pace){merged, INFINITY};
     struct truth_pace out = pace_of(&g, spec->duration_s, done_s);
     out.rate *= transfers_gain(transfers_task(spec->app), near->after);
-    out.rate /= slowdown(t, g.app.profile, near);
+    out.rate /= slowdown(&g, job, alloc, near);
     if (!(out.until_s < spec->duration_s))
         out.until_s = INFINITY;
     return out;
@@ -230,6 +296,8 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
         return known_alone_s(app.profile, &ref);
     if (!spec->is_nominal)
         return (double)NAN;
+    if (spec->threads == spec->gpus) /* each does the same work anywhere */
+        return spec->duration_s;
     struct running one = packed(t, &app, spec, 1);
     return spec->duration_s * spec->gpus /
            running_rate(app.profile, 0, &one, &ref);
@@ -314,6 +382,7 @@ struct truth truth_from_table(struct truth_table *table,
     truth.state = table;
     truth.rate = rate;
     truth.pace = pace;
+    truth.step_s = step_s;
     truth.duration_s = duration_s;
     truth.knows = knows;
     return truth;

@@ -65,6 +65,9 @@ struct firn_world_def {
      * job's progress where reports are not. */
     const struct firn_report *(*truth_of)(const void *state,
                                           const struct firn_job *job);
+    /* MAY be NULL. Seconds that a job held GPUs which the jobs before it had
+     * not let go yet. */
+    double (*waited_s)(const void *state, const struct firn_job *job);
 };
 
 /* The honest one. */

@@ -4,6 +4,7 @@
  *     name,submit_s,gpus,duration_s[,gpus_min][,gpus_max][,app][,group]
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
  *     [,seq][,may_merge][,frozen_max][,threads][,one_type]
+ *     [,best_effort][,precision][,optimizer][,attention][,checkpointing]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may be
@@ -134,6 +135,26 @@ static bool read_restart(const struct row *row, struct firn_job_spec *spec,
     return false;
 }
 
+/* How a language model is trained; the four columns are in the order of the
+ * settings. */
+static bool read_training(const struct row *row, struct firn_job_spec *spec,
+                          struct firn_error *err)
+{
+    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++) {
+        int column = WRITE_PRECISION + i;
+        const char *word = row_text(row, column);
+        if (firn_training_set(&spec->training, (enum firn_training_setting)i,
+                              word))
+            continue;
+        firn_fail(err, FIRN_EINVAL,
+                  "'%s' is '%.40s', which is none of its "
+                  "values (docs/trace-formats.md)",
+                  columns[column], word);
+        return false;
+    }
+    return true;
+}
+
 /* A sequence: then it must be a language model that one can train. */
 static bool read_seq(const struct row *row, struct firn_job_spec *spec,
                      struct firn_error *err)
@@ -161,6 +182,7 @@ static bool read_rest(const struct row *row, struct firn_job_spec *spec,
                       struct firn_error *err)
 {
     int may_share = 0, may_merge = 0, is_nominal = 0, one_type = 0;
+    int best_effort = 0;
     if (!maybe_int(row, WRITE_BATCH, 0, ROW_NUMBER_MAX, &spec->batch, err) ||
         !maybe_int(row, WRITE_PRIORITY, -ROW_NUMBER_MAX, ROW_NUMBER_MAX,
                    &spec->priority, err) ||
@@ -171,16 +193,18 @@ static bool read_rest(const struct row *row, struct firn_job_spec *spec,
         !maybe_share(row, WRITE_FROZEN, &spec->frozen_max, err) ||
         !maybe_int(row, WRITE_THREADS, 0, ROW_GPUS_MAX, &spec->threads, err) ||
         !maybe_int(row, WRITE_ONE_TYPE, 0, 1, &one_type, err) ||
+        !maybe_int(row, WRITE_EFFORT, 0, 1, &best_effort, err) ||
         !read_restart(row, spec, err))
         return false;
     spec->may_share = may_share != 0;
     spec->may_merge = may_merge != 0;
     spec->one_type = one_type != 0;
+    spec->best_effort = best_effort != 0;
     spec->is_nominal = is_nominal != 0;
     spec->app = row_text(row, WRITE_APP);
     spec->group = row_text(row, WRITE_GROUP);
     spec->types = row_text(row, WRITE_TYPES);
-    return read_seq(row, spec, err);
+    return read_training(row, spec, err) && read_seq(row, spec, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,

@@ -16,7 +16,7 @@
 #include <firn/trace.h>
 
 enum {
-    ROW_WANTS_MAX = 24,       /* columns a format may want */
+    ROW_WANTS_MAX = 32,       /* columns a format may want */
     ROW_FIELDS_MAX = 64,      /* columns a file may have */
     ROW_GPUS_MAX = 1 << 20,   /* GPUs a job may ask for */
     ROW_NUMBER_MAX = 1 << 30, /* other whole numbers: batch, priority */

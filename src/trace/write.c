@@ -10,6 +10,12 @@
 
 static const unsigned always = (1u << WRITE_NEEDED) - 1;
 
+static const char *training_word(const struct firn_job_spec *spec, int setting)
+{
+    return firn_training_word(&spec->training,
+                              (enum firn_training_setting)setting);
+}
+
 unsigned write_mask(const struct firn_job_spec *spec)
 {
     unsigned mask = always;
@@ -29,6 +35,10 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)(spec->frozen_max > 0) << WRITE_FROZEN;
     mask |= (unsigned)(spec->threads != 0) << WRITE_THREADS;
     mask |= (unsigned)spec->one_type << WRITE_ONE_TYPE;
+    mask |= (unsigned)spec->best_effort << WRITE_EFFORT;
+    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
+        if (*training_word(spec, i) != '\0')
+            mask |= 1u << (WRITE_PRECISION + i);
     return mask;
 }
 
@@ -128,6 +138,15 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         return;
     case WRITE_ONE_TYPE:
         buf_putc(out, spec->one_type ? '1' : '0');
+        return;
+    case WRITE_EFFORT:
+        buf_putc(out, spec->best_effort ? '1' : '0');
+        return;
+    case WRITE_PRECISION:
+    case WRITE_OPTIMIZER:
+    case WRITE_ATTENTION:
+    case WRITE_CHECKPOINTING:
+        buf_puts(out, training_word(spec, (int)column - WRITE_PRECISION));
         return;
     case WRITE_NCOLUMNS:
         break;

@@ -32,7 +32,12 @@
     X(MERGE, "may_merge")     \
     X(FROZEN, "frozen_max")   \
     X(THREADS, "threads")     \
-    X(ONE_TYPE, "one_type")
+    X(ONE_TYPE, "one_type")   \
+    X(EFFORT, "best_effort")  \
+    X(PRECISION, "precision") \
+    X(OPTIMIZER, "optimizer") \
+    X(ATTENTION, "attention") \
+    X(CHECKPOINTING, "checkpointing")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

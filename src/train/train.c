@@ -264,6 +264,8 @@ void firn_train_time(struct firn_train *train, enum firn_step_part part,
 void firn_train_metric(struct firn_train *train, double metric)
 {
     train->metric = metric;
+    if (train->target > 0 && metric >= train->target)
+        train->is_finished = true;
 }
 
 void firn_train_finish(struct firn_train *train)

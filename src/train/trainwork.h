@@ -29,6 +29,7 @@ struct train_env {
     enum firn_freezer_rule rule;
     double frozen_max; /* a share of the layers; 0: not set */
     double every_s;    /* between checkpoints; 0: not set */
+    double target;     /* metric that ends the training; 0: none */
 };
 
 struct train_shared {
@@ -86,6 +87,7 @@ struct firn_train {
     bool has_pulse, stop;
     struct train_pulse word; /* process 0's orders */
     int passes_asked;        /* FIRN_PASSES; 0: not set */
+    double target;           /* of the metric: the training ends; 0: none */
     double loss, metric, effective;
 
     bool measures; /* gradient variance; the same in all processes */

@@ -1,10 +1,12 @@
 /* test_llmjobs.c - language models as jobs: memory, speed, and who takes them.
  *
- * Worked by hand with gpt2 (h 768, 12 layers, 124 439 808 parameters) at batch
- * 8 and sequences of 1024. A sample takes 6 x 124 439 808 x 1024 + 12 x 12 x
- * 768 x 1024^2 = 880 522 297 344 flops, a V100 does 42e12 a second, NVLink
- * moves 150e9 bytes a second and the network 12.5e9; gradients are 248 879 616
- * bytes.
+ * Worked by hand with gpt2 (h 768, 12 layers, 12 heads, 124 439 808 parameters)
+ * at batch 8 and sequences of 1024. A sample takes 6 x 124 439 808 x 1024 + 12
+ * x 12 x 768 x 1024^2 = 880 522 297 344 flops, of which a V100 does 0.737 x
+ * 125e12 a second, and 12 x 12 x 1024^2 = 150 994 944 numbers of attention
+ * matrices, of which it does 0.01548 x 900e9; the host takes 9.24 ms a layer. A
+ * node moves 5.4e9 bytes a second and the network 13.8e9; gradients are 248 879
+ * 616 bytes (model/llm_speeds.def).
  */
 #include "core/llmjobs.h"
 
@@ -26,7 +28,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double flops = 880522297344.0, v100 = 42e12, grads = 248879616.0;
+static const double flops = 880522297344.0, v100 = 0.737 * 125e12;
+static const double numbers = 150994944.0, matrix_s = 0.01548 * 900e9;
+static const double host = 12 * 9.24e-3, grads = 248879616.0;
+static const double node = 5.4e9, net = 13.8e9;
+
+/* Seconds in which a V100 computes that many samples of gpt2. */
+static double on_v100(double samples)
+{
+    return samples * (flops / v100 + numbers / matrix_s);
+}
 
 static struct firn_job_spec model(const char *app, int batch, int gpus)
 {
@@ -89,36 +100,36 @@ static void a_huge_batch_overflows_nothing(void **state)
                                .nodes = 1,
                                .fullest = 8,
                                .step = 8,
-                               .speed = 1,
+                               .speed = firn_llm_speed_of("v100", 1),
                                .mem_gib = 32};
         assert_true(llmjobs_rate(&llm, &spot, 0) >= 0);
     }
     firn_cluster_release(&cluster);
 }
 
-/* One GPU: 8 samples in 8 x flops / v100. Two of a node, d 2: half of that and
- * 2 x 1/2 x grads / 150e9. */
+/* One GPU: 8 samples and the host. Two of a node, d 2: 4 samples, the host, and
+ * 2 x 1/2 x grads through the node. */
 static void data_parallel_waits_for_the_gradients(void **state)
 {
     (void)state;
     struct firn_cluster c = cluster_of("2x4:v100");
     struct firn_job_spec spec = model("gpt2", 8, 1);
     struct llmjob llm = llmjobs_open(&c, &spec, 1);
-    double one_s = 8 * flops / v100;
+    double one_s = on_v100(8) + host;
     struct llmspot spot = llmjobs_packed(&c, 0, 1, 0);
     expect_near(llm.ref_samples_s, 8 / one_s);
     expect_near(llmjobs_rate(&llm, &spot, 0), 1);
     spot = llmjobs_packed(&c, 0, 2, 0);
     expect_near(llmjobs_rate(&llm, &spot, 1),
-                one_s / (one_s / 2 + grads / 150e9));
+                one_s / (on_v100(4) + host + grads / node));
     /* one on each of two nodes: over the network */
     spot = llmjobs_packed(&c, 0, 2, 2);
     expect_near(llmjobs_rate(&llm, &spot, 1),
-                one_s / (one_s / 2 + grads / 12.5e9));
+                one_s / (on_v100(4) + host + grads / net));
     /* 8 GPUs, 4 on each node, share the network: 2 x 7/8 */
     spot = llmjobs_packed(&c, 0, 8, 0);
     expect_near(llmjobs_rate(&llm, &spot, 1),
-                one_s / (one_s / 8 + 1.75 * grads / (12.5e9 / 4)));
+                one_s / (on_v100(1) + host + 1.75 * grads / (net / 4)));
     firn_cluster_release(&c);
 }
 
@@ -130,13 +141,13 @@ static void tensor_parallel_has_traffic_in_each_layer(void **state)
     struct firn_cluster c = cluster_of("2x4:v100");
     struct firn_job_spec spec = model("gpt2", 8, 1);
     struct llmjob llm = llmjobs_open(&c, &spec, 1);
-    double one_s = 8 * flops / v100, bytes = 4.0 * 12 * 8 * 1024 * 768 * 2;
+    double one_s = on_v100(8) + host, bytes = 4.0 * 12 * 8 * 1024 * 768 * 2;
     struct llmspot spot = llmjobs_packed(&c, 0, 2, 0);
     expect_near(llmjobs_rate(&llm, &spot, 2),
-                one_s / (one_s / 2 + bytes / 150e9));
+                one_s / (on_v100(4) + host + bytes / node));
     spot = llmjobs_packed(&c, 0, 2, 2);
     expect_near(llmjobs_rate(&llm, &spot, 2),
-                one_s / (one_s / 2 + bytes / 12.5e9));
+                one_s / (on_v100(4) + host + bytes / net));
     firn_cluster_release(&c);
 }
 
@@ -148,13 +159,14 @@ static void a_batch_that_does_not_divide_leaves_gpus_waiting(void **state)
     struct firn_job_spec spec = model("gpt2", 8, 1);
     struct llmjob llm = llmjobs_open(&c, &spec, 1);
     struct llmspot spot = llmjobs_packed(&c, 0, 3, 0);
-    double one_s = 8 * flops / v100;
+    double one_s = on_v100(8) + host;
     expect_near(llmjobs_rate(&llm, &spot, 0),
-                one_s / (3 * flops / v100 + 2 * 2.0 / 3 * grads / 150e9));
+                one_s / (on_v100(3) + host + 2 * 2.0 / 3 * grads / node));
     firn_cluster_release(&c);
 }
 
-/* A t4 has half a V100's speed; the slowest counts, and the least memory. */
+/* A t4 has 0.52 of a V100's peak, 320 of its 900 GB/s, 14.25 ms a layer on the
+ * host and a network of 1.84e9; the slowest counts, and the least memory. */
 static void the_slowest_and_the_smallest_count(void **state)
 {
     (void)state;
@@ -169,9 +181,12 @@ static void the_slowest_and_the_smallest_count(void **state)
     assert_int_equal(spot.fullest, 1);
     assert_int_equal(spot.step, 1);
     expect_near(spot.mem_gib, 16);
-    expect_near(spot.speed, 0.5);
+    expect_near(spot.speed.half_flops_s, 0.52 * v100);
+    expect_near(spot.speed.matrix_s, matrix_s * 320 / 900);
     expect_near(llmjobs_rate(&llm, &spot, 1),
-                (2 * flops / v100) / (flops / (v100 / 2) + grads / 12.5e9));
+                (on_v100(2) + host) /
+                    (flops / (0.52 * v100) + numbers / (matrix_s * 320 / 900) +
+                     12 * 14.25e-3 + grads / 1.84e9));
     firn_cluster_release(&c);
 }
 
@@ -189,8 +204,96 @@ static void a_model_that_does_not_fit_crawls(void **state)
     expect_near(llmjobs_expect(&llm, &large, 0, &need_gib), 1);
     assert_true(need_gib > 31e9 / (1 << 30) && need_gib < 80);
     assert_true(llmjobs_expect(&llm, &small, 0, &need_gib) == 0);
-    expect_near(llmjobs_rate(&llm, &small, 0), 0.1 * 0.64 / 1.54);
+    /* 48 layers of 1600, 25 heads, 1 557 611 200 parameters */
+    double work = 6 * 1557611200.0 * 1024 + 12.0 * 48 * 1600 * 1024 * 1024;
+    double matrices = 25 * 1024.0 * 1024 * 48;
+    double large_s = 48 * 8.63e-3 + 2 * (work / (0.737 * 312e12) +
+                                         matrices / (0.01548 * 2039e9));
+    double small_s = 48 * 13.37e-3 + 2 * (work / (0.737 * 53.8e12) +
+                                          matrices / (0.01548 * 616e9));
+    expect_near(llmjobs_rate(&llm, &small, 0), 0.1 * large_s / small_s);
     firn_cluster_release(&c);
+}
+
+/* Checkpointing computes a third more, and SDPA has no matrices. fp32 goes at
+ * 12.8e12 and has them in its rate. */
+static void a_model_trains_as_its_job_says(void **state)
+{
+    (void)state;
+    struct firn_cluster c = cluster_of("1x4:v100");
+    struct firn_job_spec spec = model("gpt2", 8, 1);
+    struct llmjob llm = llmjobs_open(&c, &spec, 1);
+    assert_int_equal(llm.job.precision, FIRN_PRECISION_MEGATRON);
+    firn_training_set(&spec.training, FIRN_TRAINING_CHECKPOINTING, "layers");
+    llm = llmjobs_open(&c, &spec, 1);
+    expect_near(8 / llm.ref_samples_s, 4.0 / 3 * (on_v100(8) + host));
+    firn_training_set(&spec.training, FIRN_TRAINING_CHECKPOINTING, "");
+    firn_training_set(&spec.training, FIRN_TRAINING_ATTENTION, "sdpa");
+    firn_training_set(&spec.training, FIRN_TRAINING_PRECISION, "amp");
+    llm = llmjobs_open(&c, &spec, 1);
+    expect_near(8 / llm.ref_samples_s, 8 * flops / v100 + host);
+    firn_training_set(&spec.training, FIRN_TRAINING_PRECISION, "fp32");
+    llm = llmjobs_open(&c, &spec, 1);
+    expect_near(8 / llm.ref_samples_s, 8 * flops / 12.8e12 + host);
+    firn_cluster_release(&c);
+}
+
+/* A model in bf16 with SGD fits where Megatron's 20 bytes a parameter do not.
+ */
+static void settings_say_which_gpus_hold_a_model(void **state)
+{
+    (void)state;
+    struct firn_cluster c = cluster_of("1x8:2080ti");
+    struct firn_job_spec spec = model("gpt2-774m", 2, 0);
+    char types[LLMJOBS_TYPES_TEXT];
+    llmjobs_fill(&c, &spec);
+    assert_int_equal(spec.gpus, 4);
+    spec = model("gpt2-774m", 2, 0);
+    firn_training_set(&spec.training, FIRN_TRAINING_PRECISION, "bf16");
+    firn_training_set(&spec.training, FIRN_TRAINING_OPTIMIZER, "sgd-plain");
+    firn_training_set(&spec.training, FIRN_TRAINING_CHECKPOINTING, "layers");
+    llmjobs_fill(&c, &spec);
+    assert_int_equal(spec.gpus, 1);
+    llmjobs_restrict(&c, &spec, types);
+    assert_string_equal(spec.types, "2080ti");
+    firn_cluster_release(&c);
+}
+
+/* A trace has the settings as words, and a simulation follows them: 100 s on
+ * the reference, with the samples a second that the job's own reference has. */
+static void a_trace_says_how_a_model_trains(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x1:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,seq,"
+              "precision,checkpointing\n"
+              "a,0,1,100,gpt2,8,1024,,layers\n");
+    play_run(&play, "fifo");
+    assert_true(play_near(play_end(&play, "a"), 100));
+    expect_near(play.result.samples_s_mean,
+                8 / (4.0 / 3 * (on_v100(8) + host)));
+    play_close(&play);
+}
+
+/* GPUs left open: a number that fits on both types. Asked for: the fewest on
+ * the faster type. The samples to train are the same. */
+static void a_simulation_may_ask_for_gpus_as_a_user_would(void **state)
+{
+    (void)state;
+    struct play play;
+    play_open(&play, "1x8:2080ti,1x2:a100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,seq\n"
+              "a,0,0,100,gpt2-774m,2,1024\n");
+    play_run(&play, "fifo");
+    assert_int_equal(play_job(&play, "a")->gpus, 4);
+    double samples = play.result.samples_s_mean * play_end(&play, "a");
+    play.options.asks_gpus = true;
+    play_run(&play, "opportunistic");
+    assert_int_equal(play_job(&play, "a")->gpus, 1);
+    assert_true(
+        play_near(play.result.samples_s_mean * play_end(&play, "a"), samples));
+    play_close(&play);
 }
 
 /* firn_llm_plans() is the oracle: the same plans in the same order. */
@@ -211,9 +314,8 @@ static void splits_of_a_model_are_those_of_firn_llm_plans(void **state)
         struct firn_llm_gpus gpus[FIRN_TYPES_MAX];
         for (int t = 0; t < c.ntypes; t++) {
             struct llmspot spot = llmjobs_packed(&c, t, 1000, 0);
-            gpus[t] = (struct firn_llm_gpus){c.types[t].name, spot.mem_gib,
-                                             spot.speed, spot.fullest,
-                                             c.types[t].ngpus};
+            gpus[t] = (struct firn_llm_gpus){c.types[t].name, spot.mem_gib, 1,
+                                             spot.fullest, c.types[t].ngpus};
         }
         struct firn_llm_plan_options options = {
             .types = gpus, .ntypes = (size_t)c.ntypes, .batch = spec.batch};
@@ -248,7 +350,7 @@ static void asking_for_gpus_changes_no_work(void **state)
 {
     (void)state;
     struct firn_cluster c = cluster_of("3x8:2080ti,2x8:a100,1x4:rtx6000");
-    struct firn_job_spec none = model("gpt2-774m", 8, 0), asked = none,
+    struct firn_job_spec none = model("gpt2-774m", 2, 0), asked = none,
                          filled = none;
     llmjobs_ask(&c, &asked);
     llmjobs_fill(&c, &filled);
@@ -346,6 +448,10 @@ int main(void)
         cmocka_unit_test(a_batch_that_does_not_divide_leaves_gpus_waiting),
         cmocka_unit_test(the_slowest_and_the_smallest_count),
         cmocka_unit_test(a_model_that_does_not_fit_crawls),
+        cmocka_unit_test(a_model_trains_as_its_job_says),
+        cmocka_unit_test(settings_say_which_gpus_hold_a_model),
+        cmocka_unit_test(a_trace_says_how_a_model_trains),
+        cmocka_unit_test(a_simulation_may_ask_for_gpus_as_a_user_would),
         cmocka_unit_test(splits_of_a_model_are_those_of_firn_llm_plans),
         cmocka_unit_test(asking_for_gpus_changes_no_work),
         cmocka_unit_test(only_types_with_the_memory_are_accepted),

@@ -338,10 +338,12 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
     engine.is_remote = loopscene_play.is_remote;
     engine.load = loopscene_play.load;
     s->config = (struct config){0};
-    char *argv[] = {"firnd",      "--state",  state,          "--gpus",
-                    (char *)gpus, "--policy", (char *)policy, "--socket",
-                    socket,       NULL};
-    assert_int_equal(config_flags(&s->config, 9, argv, &err), FIRN_OK);
+    /* Ymir by the paper decides at its rounds only; tests do not wait. */
+    char *argv[] = {"firnd",        "--state",          state,
+                    "--gpus",       (char *)gpus,       "--policy",
+                    (char *)policy, "--socket",         socket,
+                    "--set",        "ymir.between=yes", NULL};
+    assert_int_equal(config_flags(&s->config, 11, argv, &err), FIRN_OK);
     assert_int_equal(config_finish(&s->config, &err), FIRN_OK);
     struct loop_setup setup = {.config = &s->config,
                                .engine = &engine,

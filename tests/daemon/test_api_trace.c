@@ -107,7 +107,7 @@ static void the_trace_of_finished_jobs_reads_back(void **state)
     past_job("name: a\ngpus: 2", "n0[0-1]", 60);
     api_just("POST", "/v1/jobs",
              "name: e\nrun: [sleep, '1']\ngpus: 1..4\n"
-             "elastic: {consistency: D2}\n",
+             "elastic: {consistency: D2, scan: passed}\n",
              201);
     start_and_end(2, "n0[2] n1[0,3]~", 100, FIRN_END_CHECKPOINT);
     start_and_end(2, "n1[0-3]", 25, FIRN_END_DONE);
@@ -135,10 +135,11 @@ static void the_trace_of_finished_jobs_reads_back(void **state)
 static void the_trace_marks_jobs_that_keep_to_one_type(void **state)
 {
     (void)state;
-    static const char *const levels[] = {"D2", "D1", "D0"};
+    static const char *const levels[] = {"D2, scan: passed", "D1", "D0"};
     double v100 = speed_of_v100();
     past_job("name: x\ngpus: 1", "n1[0]", 50);
-    past_job("name: y\ngpus: 1..2\nelastic: {consistency: D2}", "n0[0]", 50);
+    past_job("name: y\ngpus: 1..2\nelastic: {consistency: D2, scan: passed}",
+             "n0[0]", 50);
     struct reply r = fetch("/v1/trace");
     assert_non_null(strstr(r.body, "#firn-trace 1\nname,submit_s,gpus,"
                                    "duration_s,gpus_max,group\n"));

@@ -85,7 +85,8 @@ static const char everything[] =
     "deadline: 2026-11-20T18:00:30+01:00\n"
     "restart: allowed\n"
     "freeze: {max: 90%, rule: freezeout}\n"
-    "elastic: {consistency: D2, threads: 8}\n"
+    "elastic: {consistency: D2, threads: 8, scan: passed, "
+    "guarantee: none}\n"
     "finetune:\n"
     "  base: gpt2\n"
     "  dataset: squad v2\n"
@@ -493,17 +494,44 @@ static void the_spec_has_what_core_schedules_by(void **state)
     assert_int_equal(spec.priority, 70);
     assert_int_equal(spec.threads, 8);
     assert_true(spec.may_share && spec.may_merge && !spec.is_nominal);
-    assert_false(spec.one_type); /* D2 */
+    assert_false(spec.one_type); /* D2, and its scan passed */
+    assert_true(spec.best_effort);
     live_ask_release(&ask);
     ask = read_good("run: x\nelastic: {threads: 4}");
     jobfile_spec(&ask, 0, &spec);
     assert_true(spec.one_type); /* D1 */
+    assert_false(spec.best_effort);
     live_ask_release(&ask);
     ask = read_good("run: x");
     jobfile_spec(&ask, 0, &spec);
     assert_true(spec.is_nominal && spec.duration_s > 0);
     assert_false(spec.may_share || spec.may_merge || spec.one_type);
     live_ask_release(&ask);
+}
+
+/* D2 is what the scan of the model allows, or what the user insists on. */
+static void d2_counts_only_with_a_scan_that_passed(void **state)
+{
+    static const struct {
+        const char *lines;
+        bool one_type;
+    } rows[] = {{"consistency: D2", true},
+                {"consistency: D2, scan: failed", true},
+                {"consistency: D2, scan: passed", false},
+                {"consistency: D2, scan: insist", false},
+                {"consistency: D1, scan: passed", true},
+                {"consistency: D0, scan: insist", true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[128];
+        struct firn_job_spec spec;
+        snprintf(text, sizeof text, "run: x\nelastic: {%s}", rows[i].lines);
+        struct live_ask ask = read_good(text);
+        jobfile_spec(&ask, 0, &spec);
+        if (spec.one_type != rows[i].one_type)
+            fail_msg("%s: one type is %d", rows[i].lines, spec.one_type);
+        live_ask_release(&ask);
+    }
 }
 
 static void the_examples_of_the_manual_are_good(void **state)
@@ -543,6 +571,7 @@ int main(void)
         cmocka_unit_test(hostile_texts_are_refused),
         cmocka_unit_test(enormous_texts_are_refused_soon),
         cmocka_unit_test(the_spec_has_what_core_schedules_by),
+        cmocka_unit_test(d2_counts_only_with_a_scan_that_passed),
         cmocka_unit_test(the_examples_of_the_manual_are_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

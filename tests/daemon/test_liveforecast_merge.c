@@ -21,7 +21,7 @@ static struct livemerge_side side_of(const char *set, double alone_s)
                                    .is_new = true};
 }
 
-static struct firn_merge expect(const struct livemerge *m, double a, double b,
+static struct firn_merge expect(struct livemerge *m, double a, double b,
                                 enum firn_merge_kind kind)
 {
     struct livemerge_side side[] = {side_of("one", a), side_of("two", b)};

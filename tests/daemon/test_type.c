@@ -22,7 +22,7 @@
     "gpus: 1..2\nelastic: {threads: 6, consistency: " level "}"
 
 static const char *const levels[] = {ELASTIC("D1"), ELASTIC("D0"),
-                                     ELASTIC("D2")};
+                                     ELASTIC("D2, scan: passed")};
 enum { D1, D0, D2, LEVELS };
 
 static const char *text_of(struct loopscene *s, const char *name,
@@ -49,6 +49,10 @@ static void it_holds_gpus_of_one_type(void **unused)
         loopscene_open(&s, ONES, "easyscale", false);
         loopscene_submit(&s, "a", levels[level]);
         loopscene_turn(&s);
+        assert_string_equal(loopscene_text(&s), "a running n0[0]");
+        loopscene_pass(&s, 60); /* it asks for one GPU more */
+        if (level == D2)
+            loopscene_leave(&s, "a");
         assert_string_equal(loopscene_text(&s), level == D2
                                                     ? "a running n0[0] n1[0]"
                                                     : "a running n0[0]");
@@ -96,8 +100,9 @@ static void expect_back(struct loopscene *s, bool keeps)
 static void after_a_hold_it_comes_back_on_its_type(void **unused)
 {
     (void)unused;
-    static const char *const said[] = {"gpus: 1\nelastic: {consistency: D1}",
-                                       "gpus: 1\nelastic: {consistency: D2}"};
+    static const char *const said[] = {
+        "gpus: 1\nelastic: {consistency: D1}",
+        "gpus: 1\nelastic: {consistency: D2, scan: passed}"};
     for (int i = 0; i < 2; i++) {
         struct loopscene s;
         loopscene_open(&s, ONES, "fifo", false);
@@ -114,9 +119,9 @@ static void after_a_kill_it_comes_back_on_its_type(void **unused)
     for (int keeps = 0; keeps < 2; keeps++) {
         struct loopscene s;
         loopscene_open(&s, ONES, "fifo", false);
-        leave_and_let_another_in(&s,
-                                 keeps ? "gpus: 1\nelastic: {consistency: D1}"
-                                       : "gpus: 1\nelastic: {consistency: D2}");
+        leave_and_let_another_in(
+            &s, keeps ? "gpus: 1\nelastic: {consistency: D1}"
+                      : "gpus: 1\nelastic: {consistency: D2, scan: passed}");
         loopscene_kill(&s);
         loopscene_open(&s, ONES, "fifo", true);
         expect_back(&s, keeps);
@@ -301,7 +306,7 @@ static void why_says_that_no_node_has_its_type_any_more(void **unused)
     (void)unused;
     expect_lost("D1", "1x1:v100-32@16,1x1:t4@16", "v100-32, t4");
     expect_lost("D0", "2x1:t4@16", "t4");
-    expect_lost("D2", "1x1:v100-32@16,1x1:t4@16", NULL);
+    expect_lost("D2, scan: passed", "1x1:v100-32@16,1x1:t4@16", NULL);
     expect_lost("D1", "1x1:V100@16,1x1:t4@16", NULL); /* the same name */
 }
 

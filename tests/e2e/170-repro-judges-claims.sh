@@ -107,9 +107,13 @@ assert it["claims"][-1]["holds"] is False
 assert it["claims"][-1]["why"] == "no policy"
 T
 fi
-grep -q '^## tiny' "$tmp/page.md" || fail "no section in the report"
+grep -q '^## Example' "$tmp/page.md" || fail "no section in the report"
+grep -q '\[tiny\](page/example.md#tiny)' "$tmp/page.md" || fail "no link"
 grep -q '5 of 12 claims hold' "$tmp/page.md" || fail "no count in the report"
-grep -q 'worked by hand' "$tmp/page.md" || fail "no note in the report"
+grep -q '^## tiny' "$tmp/page/example.md" || fail "no section in the page"
+grep -q 'worked by hand' "$tmp/page/example.md" || fail "no note in the page"
+grep -q 'One workload, as published; no interval' "$tmp/page/example.md" ||
+    fail "one draw is not said"
 run 0 repro --list --papers "$tmp/papers"
 out_has "tiny  Example  Table 0: three jobs"
 run 2 repro tinny --papers "$tmp/papers"
@@ -128,7 +132,7 @@ grep -q ymir "$tmp/out" && fail "icefrog is not ymir"
 # Without the data a scenario is skipped, and says so.
 run 0 repro sjf-bsbf-table2
 out_has "skipped: FIRN_DATA is not set"
-out_has "0 of 0 claims hold; 3 skipped"
+out_has "0 of 0 claims hold; 4 skipped"
 FIRN_DATA=$tmp run 0 repro sjf-bsbf-table2
 out_has "skipped: sjf_bsbf/trace-data/trace_data_new.csv: file not found"
 exit 0

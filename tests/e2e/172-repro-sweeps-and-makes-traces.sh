@@ -52,7 +52,7 @@ out_has "3           FIFO    jct_mean_s  21.00  20.00"
 out_has "few         FIFO    jct_mean_s      -  15.00"
 out_has "two places  FIFO    jct_mean_s      -  10.00"
 out_has "2 of 2 claims hold"
-grep -q '(page/sweep.svg)' "$tmp/page.md" || fail "the page has no picture"
+grep -q '(sweep.svg)' "$tmp/page/example.md" || fail "the page has no picture"
 grep -q '<polyline' "$tmp/page/sweep.svg" || fail "no line in the picture"
 if command -v python3 >/dev/null 2>&1; then
     python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' \

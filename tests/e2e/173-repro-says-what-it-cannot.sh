@@ -51,18 +51,19 @@ grep -q "^there" "$tmp/out" && fail "shows what there is not"
 out_has "not reproducible: there is secret"
 out_has "not reproducible: none is public"
 # The worst point is the one there is; (138/108) / (129/139) = 1.377
-out_has "(worst point), jct_mean_s@short                         1.20x   1.16x  1.28x  yes"
-out_has "jct_mean_s@short beyond jct_mean_s@long  1.20x   1.16x  1.38x  yes"
-grep -c -- '-  not reproducible$' "$tmp/out" >"$tmp/n"
+out_has "(worst point), jct_mean_s@short                         1.20x   1.16x  1.28x  one draw       yes"
+out_has "jct_mean_s@short beyond jct_mean_s@long  1.20x   1.16x  1.38x  one draw       yes"
+grep -c -- '-  *not reproducible$' "$tmp/out" >"$tmp/n"
 [ "$(cat "$tmp/n")" = 2 ] || fail "not two claims that cannot be reproduced"
 out_has "2 of 3 claims hold; 2 not reproducible"
-grep -q 'Why not: the jobs are too few' "$tmp/page.md" || fail "no reason"
-grep -q '^- not reproducible: none is public' "$tmp/page.md" || fail "no list"
+grep -q 'Why not: the jobs are too few' "$tmp/page/example.md" || fail "no reason"
+grep -q '^- not reproducible: none is public' "$tmp/page/example.md" ||
+    fail "no list"
 run 0 repro --papers "$tmp/papers" -o json
-out_has '"claims":3,"held":2,"skipped":0,"not_reproducible":2'
+out_has '"claims":3,"held":2,"undecided":0,"skipped":0,"not_reproducible":2'
 sed -i '/^found/d' "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers" --report "$tmp/page.md"
-grep -q 'Why not: no reason is known' "$tmp/page.md" || fail "hides it"
+grep -q 'Why not: no reason is known' "$tmp/page/example.md" || fail "hides it"
 
 # A table whose peaks are the formula's, and twice that at four samples.
 awk 'BEGIN {

@@ -3,7 +3,8 @@
 # GPUs to a layer times copies, on the type that holds it; its processes are
 # told, and train. A model that no GPUs here hold is refused with a sentence.
 . tests/lib/firnd.sh
-up --gpus 1x4:v100@16,1x2:a100@40 --policy frenzy
+up --gpus 1x4:v100@16,1x2:a100@40 --policy frenzy --set frenzy.memory=ours \
+    --set frenzy.rank=speed --set frenzy.serve=speed
 
 # Writes down what it is told, then trains.
 cat >"$tmp/plan" <<END
@@ -13,12 +14,13 @@ exec "$gpt" --epochs 1 --samples 32 --judge 0 --text "$PWD/README.md"
 END
 chmod +x "$tmp/plan"
 
-# model NAME HIDDEN LAYERS
+# model NAME HIDDEN LAYERS GPU-TYPES
 model()
 {
     api POST /jobs "name: $1
 run: [\"$tmp/plan\"]
 batch: 8
+gpu: [$4]
 model: {hidden: $2, layers: $3, heads: 16, vocab: 50257, seq: 1024}" \
         >/dev/null || fail "$1 was not taken"
 }
@@ -35,9 +37,9 @@ told()
     [ ! -e "$tmp/$1.$rank" ] || fail "job $1 has more than $2 processes"
 }
 
-model small 1024 24
-model large 2048 24
-model huge 8192 80
+model small 1024 24 v100
+model large 2048 24 v100,a100
+model huge 8192 80 v100,a100
 wait_state small succeeded
 wait_state large succeeded
 # By predicted memory: 16 GiB hold half of a layer, and there are two copies;

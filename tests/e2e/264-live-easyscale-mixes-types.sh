@@ -5,7 +5,7 @@
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 1x1:v100@16,1x1:t4@16 --policy easyscale \
-    --set easyscale.interval=1 --set easyscale.restart=0
+    --set easyscale.interval=1 --set easyscale.again=1
 # One epoch: its steps are reported by tens, so that forecasts are what they were.
 small="--threads 6 --epochs 1 --samples 2048 --judge 0"
 
@@ -21,7 +21,7 @@ END
 chmod +x "$tmp/layout"
 
 # shellcheck disable=SC2086 # words
-submit job 1..2 "elastic: {threads: 6, consistency: D2}
+submit job 1..2 "elastic: {threads: 6, consistency: D2, scan: insist}
 checkpoint: {grace: 10}
 duration: 60" "$tmp/layout" $small
 await "it takes no step" saved 1

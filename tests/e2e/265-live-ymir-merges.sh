@@ -59,7 +59,7 @@ pair()
     api GET /jobs/b | grep -q 'trained by job' || fail "b is not trained together with a"
 }
 
-up --gpus 1x1:v100@16 --policy ymir
+up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes
 for_a="elastic: {threads: 2}"
 pair --epochs 2 --samples 32
 for_a=
@@ -85,7 +85,7 @@ down
 rm -rf "$tmp/state"
 
 # A variable that only b has.
-up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes --set ymir.interval=1
 for_b="env: {SEED: 1}"
 both --epochs 1 --samples 32
 for_b=
@@ -121,10 +121,10 @@ rm -rf "$tmp/state"
 # Trained for a fixed number of epochs, no job gains from the other: the guard
 # parts them once both have reported two. Killed before that, the scheduler
 # knows who rides with whom.
-up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes --set ymir.interval=1
 pair --epochs 16 --samples 16 --pace 400
 down KILL
-up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1
+up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes --set ymir.interval=1
 touch "$tmp/go"
 wait_state a succeeded
 wait_state b succeeded
@@ -136,7 +136,7 @@ done
 down
 rm -rf "$tmp/state"
 
-up --gpus 1x1:v100@16 --policy ymir --set ymir.interval=1 \
+up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes --set ymir.interval=1 \
     --set ymir.spatial=no
 rm "$tmp/go"
 tune a one.txt "" --epochs 3 --samples 32

@@ -7,7 +7,7 @@
 start()
 {
     up --gpus 1x1:v100@16,1x1:t4@16 --policy easyscale \
-        --set easyscale.interval=1 --set easyscale.restart=0
+        --set easyscale.interval=1 --set easyscale.again=1
 }
 # Until it says that it waits for its type.
 wait_type()

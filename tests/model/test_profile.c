@@ -134,6 +134,8 @@ static void each_fault_is_named_with_its_line(void **state)
         {HEAD "frozen 0 1 1\nfrozen 2 0.5 0.5\nlayer_count 2\n",
          "needs a 'layer_count'"},
         {HEAD "stats_of a/b\nstats_of a/c\n", "once"},
+        {HEAD "layers_of a/b\nlayers_of a/c\n", "'layers_of' takes"},
+        {HEAD "layers_of a/b c\n", "'layers_of' takes"},
         {HEAD "batch_initial 1\nbatches 1\nstage 5 1 1\nstats_of a/b\n",
          "of its own"},
         {HEAD "app again\n", "'app' is given twice"},
@@ -245,6 +247,8 @@ static void names_are_found_with_source_type_or_data_set(void **state)
     assert_non_null(p);
     assert_string_equal(p->source, "easyscale");
     p = firn_profiles_find(&all, "bert", "2080ti", &err);
+    assert_string_equal(p->source, "bsbf"); /* sia's, with memory and pairs */
+    p = firn_profiles_find(&all, "bert", "rtx6000", &err);
     assert_string_equal(p->source, "sia");
     p = firn_profiles_find(&all, "pollux/bert", NULL, &err);
     assert_string_equal(p->source, "pollux");
@@ -252,7 +256,7 @@ static void names_are_found_with_source_type_or_data_set(void **state)
     assert_string_equal(p->app, "vit");
     assert_null(firn_profiles_find(&all, "cifar11", NULL, &err));
     assert_non_null(strstr(err.text, "nearest: cifar10"));
-    assert_non_null(strstr(err.text, "known: easyscale/bert"));
+    assert_non_null(strstr(err.text, "known: bsbf/bert"));
     assert_null(firn_profiles_find(&all, "pollux/bert", "h100", &err));
     assert_non_null(strstr(err.text, "on h100"));
     firn_profiles_release(&all);

@@ -92,6 +92,59 @@ static void several_executors_multiply_both(void **state)
     assert_true(near(w.waste, 0) && w.capacity == 12);
 }
 
+/* Two V100s of C = 5 and 8 threads. One executor: A = 4, f = 4 / 5 = 0.8 s,
+ * perf
+ * 10. Two executors that keep 0.55 each: MC = 2 x 5 x 0.55 = 5.5, MA = 2 x 2 =
+ * 4, f = 4 / 5.5, perf 11, no waste. A V100 of C = 4 with two such executors
+ * (MC 4.4) beside a T4 of C = 1, and 5 threads: 2 on each executor take 2 / 2.2
+ * s, the fifth 1 s on the T4 (a third one on an executor: 1.36 s); f = 1, perf
+ * 5 of 5.4. */
+static void the_best_layout_counts_executors(void **state)
+{
+    (void)state;
+    struct firn_waste w;
+    struct firn_waste_type one[] = {{2, 5, 0, 0, 0}};
+    assert_true(firn_waste_best(one, 1, 8, &w));
+    assert_true(one[0].threads == 4 && near(w.step_s, 0.8) && near(w.perf, 10));
+    struct firn_waste_type two[] = {{2, 5, 0, 2, 0.55}};
+    assert_true(firn_waste_best(two, 1, 8, &w));
+    assert_true(two[0].threads == 2 && w.capacity == 8);
+    assert_true(near(w.step_s, 4 / 5.5) && near(w.perf, 11));
+    assert_true(near(w.waste, 0));
+    struct firn_waste_type mix[] = {{1, 4, 0, 2, 0.55}, {1, 1, 0, 0, 0}};
+    assert_true(firn_waste_best(mix, 2, 5, &w));
+    assert_true(mix[0].threads == 2 && mix[1].threads == 1);
+    assert_true(near(w.step_s, 1) && near(w.perf, 5));
+    assert_true(near(w.waste_norm, 0.4 / 5.4));
+    struct firn_waste same = waste(mix, 2, 5); /* (1a) to (1e) of that layout */
+    assert_true(near(same.perf, w.perf) && near(same.waste, w.waste));
+}
+
+/* Seconds of a mini-batch of ResNet50, batch 32, with 1 to 7 workers on a V100:
+ * packed, and as threads of one executor (the artifact's
+ * sharing_minibatch_s.csv, to four digits; eight do not fit). So m executors of
+ * a thread do m I = alone / packed times as much as one with m threads: 0.98 to
+ * 1.06. */
+static void packing_resnet50_is_worth_little(void **state)
+{
+    static const double packed_s[] = {0.1828, 0.1981, 0.1940, 0.1851,
+                                      0.1843, 0.1950, 0.1825};
+    static const double threads_s[] = {0.2106, 0.1967, 0.1952, 0.1928,
+                                       0.1923, 0.1920, 0.1934};
+    (void)state;
+    double best = 0, worst = INFINITY;
+    for (int m = 2; m <= 7; m++) {
+        double keeps = threads_s[m - 1] / packed_s[m - 1] / m;
+        struct firn_waste_type type = {1, 1 / threads_s[m - 1], 1, m, keeps};
+        struct firn_waste_type slow = {1, 1 / threads_s[m - 1], m, 1, 1};
+        double gain = waste(&type, 1, m).perf / waste(&slow, 1, m).perf;
+        best = fmax(best, gain);
+        worst = fmin(worst, gain);
+    }
+    assert_true(best > 1.05 && best < 1.07);
+    assert_true(worst > 0.97 && worst < 1);
+}
+
 static void types_without_gpus_do_not_count(void **state)
 {
     (void)state;
@@ -348,6 +401,8 @@ int main(void)
         cmocka_unit_test(with_the_factor_n_perf_is_maxp_over_the_step_time),
         cmocka_unit_test(resnet50_on_a_v100_and_a_t4),
         cmocka_unit_test(several_executors_multiply_both),
+        cmocka_unit_test(the_best_layout_counts_executors),
+        cmocka_unit_test(packing_resnet50_is_worth_little),
         cmocka_unit_test(types_without_gpus_do_not_count),
         cmocka_unit_test(perf_and_waste_share_out_the_capability),
         cmocka_unit_test(layouts_are_the_best_there_are),

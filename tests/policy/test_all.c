@@ -16,6 +16,7 @@
 #include "scene_random.h"
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- the stand-in ---- */
@@ -207,6 +208,121 @@ static void a_policy_that_does_not_age_running_jobs_is_found_out(void **unused)
     assert_false(lets_the_new_one_run(&las));
     is_wrong = false;
     assert_true(lets_the_new_one_run(&las));
+}
+
+/* ---- equal jobs start in the order of submission ---- */
+
+enum { NEQUAL = 14 };
+
+/* Jobs that differ in nothing but their number and the second in which they
+ * were submitted: "1 node x 4 gpus; J00 wants 1 for 6 at 0; J01 ...". */
+static struct firn_buf equal_jobs(const char *want, double gap_s)
+{
+    struct firn_buf text = {0};
+    buf_puts(&text, "1 node x 4 gpus");
+    for (int i = 0; i < NEQUAL; i++)
+        buf_printf(&text, "; J%02d %s at %g", i, want, gap_s * i);
+    buf_puts(&text, "");
+    return text;
+}
+
+/* When the job first got GPUs, by the log of a scene; -1 for never. */
+static double first_start_s(const char *log, int job)
+{
+    struct firn_buf step = {0};
+    buf_printf(&step, "START J%02d ", job);
+    const char *at = strstr(log, step.at);
+    buf_release(&step);
+    if (at == NULL)
+        return -1;
+    while (at > log && at[-1] != '\n')
+        at--;
+    return strtod(at, NULL);
+}
+
+/* The first job that starts later than the one submitted after it, or -1. */
+static int first_overtaken(const struct firn_policy_def *policy,
+                           const char *want, double gap_s)
+{
+    struct firn_buf text = equal_jobs(want, gap_s);
+    struct scene *scene = scene_new(text.at, policy, NULL);
+    const char *log = scene_play(scene, 1e6);
+    int found = -1;
+    for (int i = 0; i + 1 < NEQUAL && found < 0; i++) {
+        double here_s = first_start_s(log, i);
+        if (here_s < 0 || here_s > first_start_s(log, i + 1))
+            found = i;
+    }
+    scene_free(scene);
+    buf_release(&text);
+    return found;
+}
+
+static const char *const equal_wants[] = {
+    "wants 1 for 6",
+    "wants 1 for 5000",
+    "wants 2 for 900",
+    "wants 4 for 900",
+    "wants 1 from 1 to 4 for 900",
+    "wants 2 from 1 to 4 for 5000",
+    "wants 1 for 6 shares",
+    "wants 1 for 5000 shares",
+};
+
+static const double equal_gaps[] = {0, 0.25, 60};
+
+static void submission_order(const struct firn_policy_def *policy)
+{
+    for (size_t i = 0; i < sizeof equal_wants / sizeof *equal_wants; i++)
+        for (size_t g = 0; g < sizeof equal_gaps / sizeof *equal_gaps; g++) {
+            int job = first_overtaken(policy, equal_wants[i], equal_gaps[g]);
+            if (job >= 0)
+                fail_msg("%s: of jobs that all say '%s', submitted every %g s, "
+                         "job %d starts after job %d",
+                         policy->name, equal_wants[i], equal_gaps[g], job,
+                         job + 1);
+        }
+}
+
+static void equal_jobs_start_in_order_of_submission(void **unused)
+{
+    (void)unused;
+    for_each(submission_order);
+}
+
+/* Serves waiting jobs; `is_wrong`: the youngest first. */
+static int oldest_first(const struct firn_job *a, const struct firn_job *b,
+                        const struct firn_view *view, const void *arg)
+{
+    (void)view;
+    (void)arg;
+    return is_wrong ? firn_cmp(b->spec.submit_s, a->spec.submit_s)
+                    : firn_cmp(a->spec.submit_s, b->spec.submit_s);
+}
+
+static enum firn_status decide_by_age(void *state, const struct firn_view *view,
+                                      struct firn_plan *plan)
+{
+    const struct firn_job **queue = firn_view_sorted(view, oldest_first, NULL);
+    (void)state;
+    firn_plan_keep_all(plan);
+    for (size_t i = 0; i < view->njobs; i++)
+        if (queue[i]->state == FIRN_JOB_WAITING)
+            firn_plan_give(plan, queue[i], queue[i]->spec.gpus);
+    return FIRN_OK;
+}
+
+static void a_policy_that_starts_the_youngest_first_is_found_out(void **unused)
+{
+    (void)unused;
+    const struct firn_policy_def lifo = {.size = sizeof lifo,
+                                         .name = "lifo",
+                                         .summary = "the youngest first",
+                                         .decide = decide_by_age};
+    is_wrong = true;
+    assert_int_equal(first_overtaken(&lifo, "wants 1 for 6", 0.25), 4);
+    is_wrong = false;
+    assert_int_equal(first_overtaken(&lifo, "wants 1 for 6", 0.25), -1);
 }
 
 /* ---- how it is declared ---- */
@@ -545,6 +661,8 @@ int main(void)
         cmocka_unit_test(every_job_that_fits_is_run_to_its_end),
         cmocka_unit_test(a_long_runner_yields_under_each_policy_that_ages),
         cmocka_unit_test(a_policy_that_does_not_age_running_jobs_is_found_out),
+        cmocka_unit_test(equal_jobs_start_in_order_of_submission),
+        cmocka_unit_test(a_policy_that_starts_the_youngest_first_is_found_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,11 +133,25 @@ static void without_a_node_for_all_the_emptiest_comes_first(void **unused)
     /* a single node of larger GPUs before two of small ones */
     places("2 nodes x 2 gpus of a100; 1 node x 4 gpus of a100-80; A wants 3",
            NULL, "A: n2[0-2]");
+}
+
+/* 5 GPUs: two nodes of 2 are the emptiest, and for the last GPU the smallest
+ * that does is a free a100. 6 GPUs of nodes with 3, 3 and 4 idle: the four are
+ * taken whole, and of the nodes that hold the other two the one of smaller
+ * GPUs. As printed, types do not matter. */
+static void emptiest_nodes_may_be_of_several_types(void **unused)
+{
+    (void)unused;
+    const char *nodes = "3 nodes x 1 gpus of a100; 3 nodes x 2 gpus of a100-80;"
+                        " A wants 5";
+    places(nodes, NULL, "A: n0[0] n3[0-1] n4[0-1]");
+    places("1 node x 3 gpus of a100; 1 node x 3 gpus of a100-80; "
+           "1 node x 4 gpus of a100-80; A wants 6",
+           NULL, "A: n0[0-1] n2[0-3]");
     /* one type before several */
-    places("3 nodes x 1 gpus of a100; 3 nodes x 2 gpus of a100-80; A wants 5",
-           NULL, "A: n3[0-1] n4[0-1] n5[0]");
+    places(nodes, "frenzy.mix=0", "A: n3[0-1] n4[0-1] n5[0]");
     places("3 nodes x 1 gpus of a100; 1 node x 2 gpus of a100-80; A wants 5",
-           NULL, "A: n0[0] n1[0] n2[0] n3[0-1]");
+           "frenzy.mix=0", "A: n0[0] n1[0] n2[0] n3[0-1]");
 }
 
 static void jobs_without_a_language_model_may_prefer_fast_gpus(void **unused)
@@ -179,20 +193,33 @@ static void a_waiting_job_has_a_note_why_it_waits(void **unused)
  *   t 4, d 1   33.250e9 + 0.268e9 (10 + 6 + 10)   = 40.229e9   too much
  *   t 4, d 2   33.250e9 + 0.268e9 (5 + 3 + 5)     = 36.740e9
  *   t 8, d 1   16.625e9 + 0.268e9 (10 + 3 + 5)    = 21.457e9
- * so no 4 GPUs do, and of the two plans with 8 the one with the smaller t is
- * first: the paper's. */
+ * so no 4 GPUs do. On nodes of 4 GPUs, the largest of the paper, t 8 cannot be;
+ * on a node of 8 the plan with fewer GPUs and the smaller t is the paper's too,
+ * but by efficiency t 8 is first: its messages are smaller than gradients. */
 static void gpt2_7b_takes_8_a100_with_t_4_and_d_2(void **unused)
 {
     (void)unused;
-    struct scene *scene =
-        open_scene("1 node x 8 gpus of a100; L wants 8 from 1 to 8",
-                   "frenzy.memory=marp frenzy.rank=fewest");
-    scene_decide(scene, 0);
-    const struct firn_job *job = scene_job(scene, "L");
-    assert_int_equal(job->held.ngpus, 8);
-    assert_int_equal(job->held.how.tensor, 4);
-    assert_string_equal(job->note, "plan 1 of 2: tensor 4 x data 2");
-    scene_free(scene);
+    static const struct {
+        const char *nodes, *settings, *note;
+        int tensor;
+    } cases[] = {
+        {"2 nodes x 4 gpus", NULL, "plan 1 of 1: tensor 4 x data 2", 4},
+        {"1 node x 8 gpus", "frenzy.rank=fewest",
+         "plan 1 of 2: tensor 4 x data 2", 4},
+        {"1 node x 8 gpus", NULL, "plan 1 of 2: tensor 8 x data 1", 8},
+    };
+    for (int i = 0; i < 3; i++) {
+        char text[80];
+        snprintf(text, sizeof text, "%s of a100; L wants 8 from 1 to 8",
+                 cases[i].nodes);
+        struct scene *scene = open_scene(text, cases[i].settings);
+        scene_decide(scene, 0);
+        const struct firn_job *job = scene_job(scene, "L");
+        assert_int_equal(job->held.ngpus, 8);
+        assert_int_equal(job->held.how.tensor, cases[i].tensor);
+        assert_string_equal(job->note, cases[i].note);
+        scene_free(scene);
+    }
 }
 
 /* (4, 1) needs 40.229e9 bytes and so 4 of the larger GPUs: "it has to settle
@@ -200,7 +227,7 @@ static void gpt2_7b_takes_8_a100_with_t_4_and_d_2(void **unused)
 static void the_first_plan_that_can_be_now_is_taken(void **unused)
 {
     (void)unused;
-    const char *settings = "frenzy.memory=marp frenzy.rank=fewest";
+    const char *settings = "frenzy.rank=fewest";
     const char *nodes = "1 node x 8 gpus of a100; 1 node x 4 gpus of a100-80; ";
     struct firn_buf text = {0};
     buf_printf(&text, "%sL wants 8 from 4 to 8", nodes);
@@ -217,22 +244,27 @@ static void the_first_plan_that_can_be_now_is_taken(void **unused)
     buf_release(&text);
 }
 
-/* One GPU is the most efficient. Of two types as fast the smaller memory is
- * taken, of two sizes the faster type. */
-static void efficiency_means_fast_gpus_but_no_more_memory(void **unused)
+/* One GPU is the most efficient plan, and the paper's plan asks for memory
+ * only: the smallest GPU that has it, however slow. With serve = speed it keeps
+ * to types as fast as the best; of two as fast the smaller memory is taken. */
+static void a_plan_is_served_by_memory_or_also_by_speed(void **unused)
 {
     (void)unused;
-    places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100-80; "
-           "1 node x 2 gpus of a100; S1 wants 1 from 1 to 2; "
-           "S2 wants 1 from 1 to 2; S3 wants 1 from 1 to 2",
-           "frenzy.rank=efficiency", "S1: n2[0]  S2: n2[1]  S3: n1[0]");
-    places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100; "
-           "S1 wants 1 from 1 to 2",
-           "frenzy.rank=fewest", "S1: n0[0]");
-    /* batch 2 is faster on two: that is the default */
-    places("1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100; "
-           "S1 wants 1 from 1 to 2",
-           NULL, "S1: n1[0-1]");
+    const char *text = "1 node x 2 gpus of 2080ti; 1 node x 2 gpus of a100-80; "
+                       "1 node x 2 gpus of a100; S1 wants 1 from 1 to 2; "
+                       "S2 wants 1 from 1 to 2; S3 wants 1 from 1 to 2";
+    places(text, NULL, "S1: n0[0]  S2: n0[1]  S3: n2[0]");
+    places(text, "frenzy.serve=speed", "S1: n2[0]  S2: n2[1]  S3: n1[0]");
+}
+
+/* Batch 2 is faster on two GPUs. */
+static void rank_says_which_plan_comes_first(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 2 gpus of a100; S1 wants 1 from 1 to 2";
+    places(text, NULL, "S1: n0[0]");
+    places(text, "frenzy.rank=fewest", "S1: n0[0]");
+    places(text, "frenzy.rank=speed", "S1: n0[0-1]");
 }
 
 static void a_gang_keeps_its_number(void **unused)
@@ -279,7 +311,8 @@ static void no_plan_exceeds_memory(void **unused)
         for (int i = 0; i < 12; i++)
             buf_printf(&text, "; %c%d wants 4 from 1 to 16 mem 1",
                        rng_below(&rng, 2) ? 'L' : 'S', i);
-        struct scene *scene = open_scene(text.at, NULL);
+        struct scene *scene =
+            open_scene(text.at, "frenzy.memory=ours frenzy.mix=0");
         scene_decide(scene, 0);
         for (struct state_job *sj = scene_state(scene)->first; sj;
              sj = sj->after)
@@ -293,8 +326,8 @@ static void no_plan_exceeds_memory(void **unused)
 /* ---- in the simulator ---- */
 
 /* A model without a number of GPUs, alone: it gets its most efficient plan, and
- * takes its samples over the speed of that; by default the fastest, which is
- * sooner. */
+ * takes its samples over the speed of that; with rank = speed the fastest,
+ * which is sooner. */
 static void a_model_without_gpus_is_run_to_its_end(void **unused)
 {
     (void)unused;
@@ -302,12 +335,13 @@ static void a_model_without_gpus_is_run_to_its_end(void **unused)
     play_open(&play, "1x8:a100-80",
               "#firn-trace 1\nname,submit_s,gpus,duration_s,app,batch,seq\n"
               "a,0,0,100,gpt2-7b,2,1024\n");
+    const char *settings[] = {"frenzy.rank=speed"};
+    play.options.settings = settings;
+    play.options.nsettings = 1;
     play_run(&play, "frenzy");
     assert_true(play_end(&play, "a") < 99);
     assert_true(play_job(&play, "a")->served_gpu_s > 4 * play_end(&play, "a"));
-    const char *settings[] = {"frenzy.rank=efficiency"};
-    play.options.settings = settings;
-    play.options.nsettings = 1;
+    play.options.nsettings = 0;
     play_run(&play, "frenzy");
     struct firn_job_spec spec = {.name = "a",
                                  .app = "gpt2-7b",
@@ -366,11 +400,13 @@ int main(void)
         cmocka_unit_test(a_gpu_has_the_memory_that_is_wanted),
         cmocka_unit_test(without_a_node_for_all_the_emptiest_comes_first),
         cmocka_unit_test(jobs_without_a_language_model_may_prefer_fast_gpus),
+        cmocka_unit_test(emptiest_nodes_may_be_of_several_types),
         cmocka_unit_test(a_job_that_does_not_fit_is_passed_over),
         cmocka_unit_test(a_waiting_job_has_a_note_why_it_waits),
         cmocka_unit_test(gpt2_7b_takes_8_a100_with_t_4_and_d_2),
         cmocka_unit_test(the_first_plan_that_can_be_now_is_taken),
-        cmocka_unit_test(efficiency_means_fast_gpus_but_no_more_memory),
+        cmocka_unit_test(a_plan_is_served_by_memory_or_also_by_speed),
+        cmocka_unit_test(rank_says_which_plan_comes_first),
         cmocka_unit_test(a_gang_keeps_its_number),
         cmocka_unit_test(no_plan_exceeds_memory),
         cmocka_unit_test(a_model_without_gpus_is_run_to_its_end),

@@ -41,19 +41,19 @@ static void gives(const char *text, const char *settings, const char *expected)
 static void the_job_that_loses_most_by_waiting_is_served(void **unused)
 {
     (void)unused;
-    gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30", NULL,
-          "A: -  B: n0[0]");
+    gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30",
+          "icefrog.idle=wait", "A: -  B: n0[0]");
 }
 
 /* Both are worth 0 without the GPU and 1 with it: the first has it. */
-static void with_idle_zero_waiting_is_equally_bad_for_all(void **unused)
+static void by_default_waiting_is_equally_bad_for_all(void **unused)
 {
     (void)unused;
-    gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30",
-          "icefrog.idle=zero", "A: n0[0]  B: -");
+    gives("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30", NULL,
+          "A: n0[0]  B: -");
     /* as few as can be have nothing: B and C rather than A */
-    gives("1 node x 2 gpus; A wants 2; B wants 1; C wants 1",
-          "icefrog.idle=zero", "A: -  B: n0[0]  C: n0[1]");
+    gives("1 node x 2 gpus; A wants 2; B wants 1; C wants 1", NULL,
+          "A: -  B: n0[0]  C: n0[1]");
 }
 
 /* Three GPUs, jobs of 1000, 550 and 400 s on 1, 2 and 3. Of equal jobs one has
@@ -63,10 +63,10 @@ static void with_idle_zero_waiting_is_equally_bad_for_all(void **unused)
 static void leximin_raises_the_worst_first(void **unused)
 {
     (void)unused;
-    gives("1 node x 3 gpus; A wants 1 from 1 to 4; B wants 1 from 1 to 4",
-          "icefrog.idle=zero", "A: n0[0-1]  B: n0[2]");
     gives("1 node x 3 gpus; A wants 1 from 1 to 4; B wants 1 from 1 to 4", NULL,
-          "A: n0[0-2]  B: -");
+          "A: n0[0-1]  B: n0[2]");
+    gives("1 node x 3 gpus; A wants 1 from 1 to 4; B wants 1 from 1 to 4",
+          "icefrog.idle=wait", "A: n0[0-2]  B: -");
 }
 
 /* A must have its three. To B, of 30000 s, waiting is worth 0.98 and the GPU
@@ -75,7 +75,7 @@ static void gpus_left_over_go_to_those_that_would_wait(void **unused)
 {
     (void)unused;
     gives("1 node x 4 gpus; A wants 3 for 30; B wants 1 from 1 to 4 for 30000",
-          NULL, "A: n0[0-2]  B: n0[3]");
+          "icefrog.idle=wait", "A: n0[0-2]  B: n0[3]");
 }
 
 /* A GPU of 8 does 0.59 of what one does alone, of 16 0.4, which is below the
@@ -83,23 +83,26 @@ static void gpus_left_over_go_to_those_that_would_wait(void **unused)
 static void badly_used_gpus_are_given_only_from_what_is_left(void **unused)
 {
     (void)unused;
-    gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 100", NULL,
-          "A: n0[0-15]");
+    gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 100",
+          "icefrog.efficiency=0.5", "A: n0[0-15]");
     gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 100; "
           "B wants 1 from 1 to 16 for 100",
-          NULL, "A: n0[0-7]  B: n0[8-15]");
+          "icefrog.idle=wait icefrog.efficiency=0.5",
+          "A: n0[0-7]  B: n0[8-15]");
     gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 1e6; "
           "B wants 1 from 1 to 16 for 1e6",
-          "icefrog.efficiency=0", "A: n0[0-15]  B: -");
+          "icefrog.idle=wait", "A: n0[0-15]  B: -");
 }
 
 /* On r GPUs a job of T s on one takes T (0.9 / r + 0.1): one more saves 0.9 T /
  * (r (r + 1)) and takes 0.1 T GPU-seconds, which on 16 GPUs are T n / 160 of n
  * jobs behind it. With ten of them that pays up to r (r + 1) = 14.4, 4 GPUs:
  * three jobs have 4 each, and then what is left over. With 0.15 x 16 or no job
- * 8 pay, to wait for these is worth 0.955 and 5 GPUs are worth 0.76: two have 8
- * and the third waits. A longer one is behind all of them: n = 3.4 of A's pays
- * up to 42.4, 7 GPUs, and D, with no job behind it but those to come, waits. */
+ * 8 pay, 6375 s. Jobs wait for (0 + 30000 + 60000) / 3 / 16 = 1875 s on
+ * average: to wait for 8 is worth 6375 / 8250 = 0.77 and 5 GPUs are worth 0.76.
+ * Two have 8 and the third waits. A longer one is behind all of them: n = 3.4
+ * of A's pays up to 42.4, 7 GPUs, and D, with no job behind it but those to
+ * come, waits. */
 static void waste_is_weighed_by_the_jobs_behind(void **unused)
 {
     static const char three[] = "1 node x 16 gpus; "
@@ -107,13 +110,17 @@ static void waste_is_weighed_by_the_jobs_behind(void **unused)
                                 "B wants 1 from 1 to 16 for 30000; "
                                 "C wants 1 from 1 to 16 for 30000";
     (void)unused;
-    gives(three, "icefrog.behind=0.625",
+    gives(three,
+          "icefrog.idle=wait icefrog.efficiency=0.5 icefrog.behind=0.625",
           "A: n0[0-5]  B: n0[6-10]  C: n0[11-15]");
-    gives(three, "icefrog.behind=0", "A: n0[0-7]  B: n0[8-15]  C: -");
-    gives(three, NULL, "A: n0[0-7]  B: n0[8-15]  C: -");
+    gives(three, "icefrog.idle=wait icefrog.efficiency=0.5 icefrog.behind=0",
+          "A: n0[0-7]  B: n0[8-15]  C: -");
+    gives(three, "icefrog.idle=wait icefrog.efficiency=0.5",
+          "A: n0[0-7]  B: n0[8-15]  C: -");
     gives("1 node x 16 gpus; A wants 1 from 1 to 16 for 30000; "
           "B wants 1 from 1 to 16 for 30000; D wants 1 from 1 to 16 for 90000",
-          NULL, "A: n0[0-6]  B: n0[7-13]  D: n0[14-15]");
+          "icefrog.idle=wait icefrog.efficiency=0.5",
+          "A: n0[0-6]  B: n0[7-13]  D: n0[14-15]");
 }
 
 static double job_b_scales(const struct firn_job *job, int gpus, int nodes)
@@ -151,14 +158,13 @@ static void figure_2_frozen_jobs_that_scale_get_more(void **unused)
     static const char two[] = "6 nodes x 4 gpus; "
                               "A wants 1 from 1 to 24 for 600; "
                               "B wants 1 from 1 to 24 for 600";
-    static const char settings[] = "icefrog.efficiency=0 icefrog.idle=zero";
-    struct scene *scene = open_scene(two, settings);
+    struct scene *scene = open_scene(two, NULL);
     scene->speed = both_plateau;
     scene_decide(scene, 0);
     assert_int_equal(scene_job(scene, "A")->held.ngpus, 12);
     assert_int_equal(scene_job(scene, "B")->held.ngpus, 12);
     scene_free(scene);
-    scene = open_scene(two, settings);
+    scene = open_scene(two, NULL);
     scene->speed = job_b_scales;
     scene_decide(scene, 0);
     assert_int_equal(scene_job(scene, "A")->held.ngpus, 8);
@@ -201,14 +207,15 @@ static void fitness_is_another_objective(void **unused)
           "icefrog.objective=fitness", "A: n0[0-1]  B: n0[2]");
     gives("1 node x 3 gpus; A wants 1 from 1 to 4 for 10000; "
           "B wants 1 from 1 to 4 for 10",
-          NULL, "A: -  B: n0[0-2]");
+          "icefrog.idle=wait", "A: -  B: n0[0-2]");
 }
 
 static void a_waiting_job_has_a_note_with_its_numbers(void **unused)
 {
     (void)unused;
-    struct scene *scene = open_scene(
-        "1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30", NULL);
+    struct scene *scene =
+        open_scene("1 node x 1 gpus; A wants 1 for 3000; B wants 1 for 30",
+                   "icefrog.idle=wait");
     scene_decide(scene, 0);
     assert_string_equal(scene_job(scene, "A")->note,
                         "share 0.91 if it waits, 1.00 on 1 GPUs; 0 free");
@@ -234,7 +241,7 @@ static void every_waiting_job_has_a_note(void **unused)
         char name[8];
         snprintf(name, sizeof name, "j%d", i);
         const struct firn_job *job = scene_job(scene, name);
-        bool is_told = strncmp(job->note, "share 0.7", 9) == 0;
+        bool is_told = strncmp(job->note, "share 0.0", 9) == 0;
         silent += job->held.ngpus == 0 && !is_told;
     }
     assert_int_equal(silent, 0);
@@ -242,7 +249,7 @@ static void every_waiting_job_has_a_note(void **unused)
     scene_submit(scene, "Z wants 1 for 10");
     scene_decide(scene, 100);
     assert_string_equal(scene_job(scene, "Z")->note,
-                        "all 1 GPUs are held; divided anew in 200 s");
+                        "1 of 1 GPUs are held; divided anew in 200 s");
     scene_free(scene);
     buf_release(&text);
 }
@@ -282,36 +289,62 @@ static void new_jobs_start_on_free_gpus_at_once(void **unused)
     scene_free(scene);
 }
 
+/* The round at 0 had no job for n0[2-3]: B waits beside them until 300. */
+static void by_the_paper_new_jobs_wait_for_the_next_round(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 2 for 100; "
+                                     "B wants 1 for 60 at 10",
+                                     "icefrog.between=no");
+    assert_string_equal(scene_play(scene, 1000), "0: START A n0[0-1]\n"
+                                                 "100: DONE A\n"
+                                                 "300: START B n0[0]\n"
+                                                 "360: DONE B\n");
+    scene_free(scene);
+}
+
 /* Alone on four GPUs at n0 and n1, and with n2 free: to move saves 10 % of
  * 1000 s, more than the restart of 60 s; of 100 s it is not worth it. */
 static void scattered_jobs_are_brought_together_if_that_pays(void **unused)
 {
     (void)unused;
     struct scene *scene =
-        open_scene("3 nodes x 2 gpus; A wants 2 for 1000 on n0[0] n1[0]", NULL);
+        open_scene("3 nodes x 2 gpus; A wants 2 for 1000 on n0[0] n1[0]",
+                   "icefrog.gather=yes");
     scene_decide(scene, 0);
     assert_int_equal(firn_alloc_nodes(&scene_job(scene, "A")->held), 1);
     scene_free(scene);
-    scene =
-        open_scene("3 nodes x 2 gpus; A wants 2 for 100 on n0[0] n1[0]", NULL);
+    scene = open_scene("3 nodes x 2 gpus; A wants 2 for 100 on n0[0] n1[0]",
+                       "icefrog.gather=yes");
     scene_decide(scene, 0);
+    assert_string_equal(scene_steps(scene), "");
+    scene_free(scene);
+    scene =
+        open_scene("3 nodes x 2 gpus; A wants 2 for 1000 on n0[0] n1[0]", NULL);
+    scene_decide(scene, 0); /* the paper does not look at places */
     assert_string_equal(scene_steps(scene), "");
     scene_free(scene);
 }
 
-/* Waiting is worth 0.5 to both, to b only 0.5 / 2^3: it goes first. */
+/* Of jobs without GPUs the most urgent is served first. With `idle=wait`
+ * waiting is worth 0.5 to a, 0.5 / 2^3 to b and 1 to c: the same order. */
 static void urgent_jobs_count_more(void **unused)
 {
     (void)unused;
-    struct play play;
-    play_open(&play, "1x1:v100",
-              "#firn-trace 1\nname,submit_s,gpus,duration_s,priority\n"
-              "a,0,1,300,0\nb,0,1,300,3\nc,0,1,300,-1\n");
-    play_run(&play, "icefrog");
-    assert_true(play_near(play_end(&play, "b"), 300));
-    assert_true(play_near(play_end(&play, "a"), 600));
-    assert_true(play_near(play_end(&play, "c"), 900));
-    play_close(&play);
+    static const char *const settings = "icefrog.idle=wait";
+    for (int i = 0; i < 2; i++) {
+        struct play play;
+        play_open(&play, "1x1:v100",
+                  "#firn-trace 1\nname,submit_s,gpus,duration_s,priority\n"
+                  "a,0,1,300,0\nb,0,1,300,3\nc,0,1,300,-1\n");
+        play.options.settings = &settings;
+        play.options.nsettings = (size_t)i;
+        play_run(&play, "icefrog");
+        assert_true(play_near(play_end(&play, "b"), 300));
+        assert_true(play_near(play_end(&play, "a"), 600));
+        assert_true(play_near(play_end(&play, "c"), 900));
+        play_close(&play);
+    }
 }
 
 /* ---- sharing, by scenes: loads are not known there ---- */
@@ -319,15 +352,51 @@ static void urgent_jobs_count_more(void **unused)
 static const char two[] = "1 node x 1 gpus; 2 jobs per gpu; "
                           "A wants 1 shares for 300; B wants 1 shares for 300";
 
-/* Waiting is worth 0.5, half a GPU 0.9. Of jobs of 30000 s one would wait. */
-static void jobs_share_when_waiting_would_be_worse(void **unused)
+/* By default two that have half a GPU each are better than one without any. */
+static void jobs_share_rather_than_wait(void **unused)
 {
     (void)unused;
     gives(two, "icefrog.unknown=yes", "A: n0[0]~  B: n0[0]~");
     gives("1 node x 1 gpus; 2 jobs per gpu; A wants 1 shares for 30000; "
-          "B wants 1 shares for 30000",
-          "icefrog.unknown=yes", "A: n0[0]~  B: -");
-    gives(two, "icefrog.unknown=yes icefrog.lambda=0.4", "A: n0[0]~  B: -");
+          "B wants 1 shares for 100",
+          "icefrog.unknown=yes", "A: n0[0]~  B: n0[0]~");
+}
+
+/* Four jobs of 4000 s on two GPUs wait for (0 + 4000 + 8000 + 12000) / 4 / 2 =
+ * 3000 s on average: 4000 / 7000 = 0.57, and half a GPU is worth 0.9. After one
+ * interval, 4000 / 4300 = 0.93, no job would share. Of a job of 4000 s and one
+ * of 100 s the wait is (0 + 100) / 2 s, or rather an interval: 0.93 to the
+ * first and 0.25 to the second, which has the GPU for itself. With half a GPU
+ * at 0.95 of the rate they share. */
+static void jobs_share_when_waiting_for_ones_turn_is_worse(void **unused)
+{
+    (void)unused;
+    static const char unequal[] = "1 node x 1 gpus; 2 jobs per gpu; "
+                                  "A wants 1 shares for 4000; "
+                                  "B wants 1 shares for 100";
+    gives("1 node x 2 gpus; 2 jobs per gpu; A wants 1 shares for 4000; "
+          "B wants 1 shares for 4000; C wants 1 shares for 4000; "
+          "D wants 1 shares for 4000",
+          "icefrog.unknown=yes icefrog.idle=wait",
+          "A: n0[0]~  B: n0[0]~  C: n0[1]~  D: n0[1]~");
+    gives(unequal, "icefrog.unknown=yes icefrog.idle=wait", "A: -  B: n0[0]~");
+    gives(unequal, "icefrog.unknown=yes icefrog.idle=wait icefrog.lambda=0.95",
+          "A: n0[0]~  B: n0[0]~");
+    gives(two, "icefrog.unknown=yes icefrog.idle=wait icefrog.lambda=0.4",
+          "A: n0[0]~  B: -");
+}
+
+/* Equal jobs of different age: to have waited long makes waiting no better. */
+static void with_idle_wait_the_oldest_of_equal_jobs_is_served(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 1 gpus; A wants 1 for 6; B wants 1 for 900 at 1; "
+                   "C wants 1 for 900 at 5",
+                   "icefrog.idle=wait");
+    scene_play(scene, 7);
+    assert_string_equal(scene_text(scene), "B: n0[0]  C: -");
+    scene_free(scene);
 }
 
 static void a_job_that_may_not_share_is_left_alone(void **unused)
@@ -337,7 +406,7 @@ static void a_job_that_may_not_share_is_left_alone(void **unused)
     gives(two, "icefrog.unknown=yes icefrog.sharing=no", "A: n0[0]  B: -");
     gives("1 node x 1 gpus; 2 jobs per gpu; A wants 1 for 300; "
           "B wants 1 shares for 300",
-          "icefrog.unknown=yes", "A: -  B: n0[0]~");
+          "icefrog.unknown=yes", "A: n0[0]  B: -");
     gives("1 node x 1 gpus; 1 jobs per gpu; A wants 1 shares for 300; "
           "B wants 1 shares for 300",
           "icefrog.unknown=yes", "A: n0[0]  B: -");
@@ -422,10 +491,11 @@ random_scenes_are_planned_validly_whatever_the_options(void **unused)
     (void)unused;
     static const char *const settings[] = {
         "icefrog.unknown=yes",
-        "icefrog.unknown=yes icefrog.idle=zero icefrog.partition=2",
+        "icefrog.unknown=yes icefrog.idle=wait icefrog.partition=2",
         "icefrog.unknown=yes icefrog.objective=fitness",
-        "icefrog.efficiency=0 icefrog.partition=3 icefrog.interval=20",
-        "icefrog.unknown=yes icefrog.interval=5 icefrog.evict=1",
+        "icefrog.efficiency=0.5 icefrog.partition=3 icefrog.interval=20",
+        "icefrog.unknown=yes icefrog.interval=5 icefrog.evict=1 "
+        "icefrog.charge=yes icefrog.gather=yes icefrog.idle=wait",
     };
     const struct firn_policy_def *def = firn_policy_find("icefrog", NULL);
     for (int i = 0; i < trials(150); i++) {
@@ -451,7 +521,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_job_that_loses_most_by_waiting_is_served),
-        cmocka_unit_test(with_idle_zero_waiting_is_equally_bad_for_all),
+        cmocka_unit_test(by_default_waiting_is_equally_bad_for_all),
         cmocka_unit_test(leximin_raises_the_worst_first),
         cmocka_unit_test(gpus_left_over_go_to_those_that_would_wait),
         cmocka_unit_test(badly_used_gpus_are_given_only_from_what_is_left),
@@ -463,9 +533,12 @@ int main(void)
         cmocka_unit_test(every_waiting_job_has_a_note),
         cmocka_unit_test(between_rounds_nothing_that_runs_is_touched),
         cmocka_unit_test(new_jobs_start_on_free_gpus_at_once),
+        cmocka_unit_test(by_the_paper_new_jobs_wait_for_the_next_round),
         cmocka_unit_test(scattered_jobs_are_brought_together_if_that_pays),
         cmocka_unit_test(urgent_jobs_count_more),
-        cmocka_unit_test(jobs_share_when_waiting_would_be_worse),
+        cmocka_unit_test(jobs_share_rather_than_wait),
+        cmocka_unit_test(jobs_share_when_waiting_for_ones_turn_is_worse),
+        cmocka_unit_test(with_idle_wait_the_oldest_of_equal_jobs_is_served),
         cmocka_unit_test(a_job_that_may_not_share_is_left_alone),
         cmocka_unit_test(halves_come_in_pairs),
         cmocka_unit_test(a_pair_that_goes_badly_is_parted_for_good),

@@ -22,7 +22,10 @@ static struct scene *open_scene(const char *policy, const char *machines,
 {
     char text[256];
     snprintf(text, sizeof text, "%s; %s", machines, jobs);
-    return scene_new(text, firn_policy_find(policy, NULL), NULL);
+    /* firn's options of easyscale: its proposals are made in one decision */
+    return scene_new(text, firn_policy_find(policy, NULL),
+                     "easyscale.several=1 easyscale.again=1 "
+                     "easyscale.release=1 easyscale.timeout=0");
 }
 
 static void gives(const char *policy, const char *machines, const char *jobs,

@@ -174,6 +174,7 @@ static void a_loaded_state_decides_as_the_saved_one(void **unused)
         drives(all[i], NULL);
     drives(firn_policy_find("lucid", NULL), "lucid.estimates=history");
     drives(firn_policy_find("easyscale", NULL), "easyscale.types=one");
+    drives(firn_policy_find("easyscale", NULL), "easyscale.again=1");
     drives(firn_policy_find("themis", NULL), "themis.lease=20");
 }
 
@@ -190,8 +191,8 @@ static const struct {
     {"icefrog", "firn-keep policy icefrog 1\n1\n300\n2\n4:bert\n6:yol\nv3\n1\n"
                 "0\n1\n"},
     {"icefrog-batch", "firn-keep policy icefrog 1\n0\n0\n0\n0\n"},
-    {"easyscale", "firn-keep policy easyscale 1\n1\n8\n2\n60\n1\n4\n2\n4\n1\n"
-                  "0.5\n1.25\n-inf\n"},
+    {"easyscale", "firn-keep policy easyscale 2\n1\n8\n2\n60\n1\n4\n2\n4\n1\n"
+                  "0.5\n1.25\n-inf\n1\n2\n2\n0\n1\n75\n0\n"},
     {"lucid", "firn-keep policy lucid 1\n30\n2\n1\n0:\n30\n2\n2\n1:a\n2:b:\n"
               "10\n1\n20\n1\n1\n6\n1\n2\n5\n1\n17.25\n"},
 };
@@ -260,7 +261,7 @@ static void foreign_and_damaged_bytes_are_refused(void **unused)
             refuses(state, text, cut);
         snprintf(more, sizeof more, "%s1\n", text);
         refuses(state, more, strlen(more));
-        more[strcspn(more, "\n") - 1] = '2'; /* the version */
+        more[strcspn(more, "\n") - 1] = '9'; /* the version */
         refuses(state, more, strlen(text));
         drop_state(state);
     }

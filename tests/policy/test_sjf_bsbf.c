@@ -51,8 +51,38 @@ static double slowdown_of(void *state, const struct firn_job *job,
     return is_bad ? 3 : xi;
 }
 
-static const struct firn_forecast_def forecast = {
-    .rate = rate_of, .slowdown = slowdown_of, .load = load_of};
+/* Slowdowns by host and by passes of the guest N, where a test sets some: of N
+ * (0) and of the host (1), a host being called A, B, .. */
+enum { HOSTS = 4, WAYS = 5 }; /* 1, 2, 4, 8 and 16 passes */
+static double by_way[2][HOSTS][WAYS];
+
+static int nth_way(int passes)
+{
+    int i = 0;
+    while (1 << (i + 1) <= passes)
+        i++;
+    return i < WAYS ? i : WAYS - 1;
+}
+
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    bool is_guest = job->spec.name[0] == 'N';
+    const struct firn_job *host = is_guest ? other : job;
+    int k = host->spec.name[0] - 'A';
+    (void)state;
+    return k < 0 || k >= HOSTS
+               ? 0
+               : by_way[!is_guest][k]
+                       [nth_way(is_guest ? way->passes : other_way->passes)];
+}
+
+static const struct firn_forecast_def forecast = {.rate = rate_of,
+                                                  .slowdown = slowdown_of,
+                                                  .load = load_of,
+                                                  .slowdown_in = slowdown_in};
 
 static struct firn_policy_def bsbf;
 
@@ -84,7 +114,10 @@ static void gives(double slowdown, const char *text, const char *settings,
     scene_free(scene);
 }
 
-#define LETTER "sjf-bsbf.wait=host sjf-bsbf.order=time"
+/* The paper's letter is the default; these are the options of this project. */
+#define LETTER   NULL
+#define OWN      "sjf-bsbf.wait=first sjf-bsbf.order=saving sjf-bsbf.gang=whole"
+#define TOGETHER "sjf-bsbf.gang=whole"
 
 /* ---- Algorithm 1: the order, and GPUs of its own ---- */
 
@@ -145,7 +178,7 @@ static void a_pair_shares_when_its_mean_is_shorter(void **unused)
                      "N wants 1 for %g shares",
                      rows[i].b, rows[i].a);
             /* the first GPU to come free is the host's: `wait` is no matter */
-            gives(rows[i].xi, text, letter ? LETTER : NULL,
+            gives(rows[i].xi, text, letter ? LETTER : OWN,
                   rows[i].shares ? "H: n0[0]~  N: n0[0]~" : "H: n0[0]~  N: -");
         }
 }
@@ -161,14 +194,14 @@ static void waiting_for_other_gpus_may_be_better(void **unused)
                        "X wants 1 for 10 on n0[1]; N wants 1 for 100 shares";
     (void)unused;
     gives(2, text, LETTER, "H: n0[0]~  X: n0[1]  N: n0[0]~");
-    gives(2, text, NULL, "H: n0[0]~  X: n0[1]  N: -");
-    gives(1.1, text, NULL, "H: n0[0]~  X: n0[1]  N: -");
-    gives(1.04, text, NULL, "H: n0[0]~  X: n0[1]  N: n0[0]~");
+    gives(2, text, OWN, "H: n0[0]~  X: n0[1]  N: -");
+    gives(1.1, text, OWN, "H: n0[0]~  X: n0[1]  N: -");
+    gives(1.04, text, OWN, "H: n0[0]~  X: n0[1]  N: n0[0]~");
     /* X's one GPU is not enough for two */
     gives(1.4,
           "1 node x 3 gpus; H wants 2 for 1000 shares on n0[0-1]~; "
           "X wants 1 for 10 on n0[2]; N wants 2 for 100 shares",
-          NULL, "H: n0[0-1]~  X: n0[2]  N: n0[0-1]~");
+          OWN, "H: n0[0-1]~  X: n0[2]  N: n0[0-1]~");
 }
 
 static void an_unknown_slowdown_is_no_reason_to_share(void **unused)
@@ -192,7 +225,7 @@ static void the_best_host_is_taken(void **unused)
                        "I wants 1 for 200 shares on n2[0]~; "
                        "N wants 1 for 10 shares";
     (void)unused;
-    gives(1.2, text, NULL, "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n1[0]~");
+    gives(1.2, text, OWN, "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n1[0]~");
     gives(1.2, text, LETTER, "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n0[0]~");
 }
 
@@ -207,11 +240,11 @@ static void gpus_come_from_several_hosts_then_from_the_free(void **unused)
     char wants[200];
     (void)unused;
     snprintf(wants, sizeof wants, text, 2);
-    gives(1.2, wants, NULL, "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n1[0] n2[0]~");
+    gives(1.2, wants, OWN, "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n1[0] n2[0]~");
     gives(1.2, wants, LETTER,
           "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n0[0] n2[0]~");
     snprintf(wants, sizeof wants, text, 4);
-    gives(1.2, wants, NULL,
+    gives(1.2, wants, OWN,
           "G: n0[0]~  H: n1[0]~  I: n2[0]~  N: n0[0] n1[0] n2[0] n3[0]~");
 }
 
@@ -258,17 +291,28 @@ static void a_gang_goes_at_its_worst_slowdown(void **unused)
     gives(1.2,
           "2 nodes x 1 gpus; H wants 1 for 1000 shares on n0[0]~; "
           "S wants 1 for 1000 shares on n1[0]~; N wants 2 for 100 shares",
-          LETTER, "H: n0[0]~  S: n1[0]~  N: n0[0] n1[0]~");
+          TOGETHER, "H: n0[0]~  S: n1[0]~  N: n0[0] n1[0]~");
     gives(1.2,
           "2 nodes x 1 gpus; T wants 1 for 150 shares on n0[0]~; "
           "S wants 1 for 1000 shares on n1[0]~; N wants 2 for 100 shares",
-          LETTER, "T: n0[0]~  S: n1[0]~  N: -");
+          TOGETHER, "T: n0[0]~  S: n1[0]~  N: -");
     /* with another gentle host it goes there */
     gives(1.2,
           "3 nodes x 1 gpus; T wants 1 for 150 shares on n0[0]~; "
           "S wants 1 for 400 shares on n1[0]~; "
           "H wants 1 for 1000 shares on n2[0]~; N wants 2 for 100 shares",
-          LETTER, "T: n0[0]~  S: n1[0]~  H: n2[0]~  N: n0[0] n2[0]~");
+          TOGETHER, "T: n0[0]~  S: n1[0]~  H: n2[0]~  N: n0[0] n2[0]~");
+}
+
+/* By the letter the same hosts are judged one by one: T's pair alone gains, and
+ * S's too, so N shares with both, though together it gains nothing at T. */
+static void the_letter_judges_each_pair_alone(void **unused)
+{
+    (void)unused;
+    gives(1.2,
+          "2 nodes x 1 gpus; T wants 1 for 150 shares on n0[0]~; "
+          "S wants 1 for 1000 shares on n1[0]~; N wants 2 for 100 shares",
+          LETTER, "T: n0[0]~  S: n1[0]~  N: n0[0] n1[0]~");
 }
 
 /* Hosts of one type, though the other has some too. */
@@ -282,9 +326,9 @@ static void gpus_of_one_job_are_of_one_type(void **unused)
     char wants[240];
     (void)unused;
     snprintf(wants, sizeof wants, text, 2);
-    gives(1.2, wants, NULL, "G: n0[0]~  H: n0[1]~  I: n1[0]~  N: n0[0-1]~");
+    gives(1.2, wants, OWN, "G: n0[0]~  H: n0[1]~  I: n1[0]~  N: n0[0-1]~");
     snprintf(wants, sizeof wants, text, 1);
-    gives(1.2, wants, NULL, "G: n0[0]~  H: n0[1]~  I: n1[0]~  N: n1[0]~");
+    gives(1.2, wants, OWN, "G: n0[0]~  H: n0[1]~  I: n1[0]~  N: n1[0]~");
 }
 
 /* ---- Algorithm 2: passes ---- */
@@ -352,6 +396,131 @@ static void passes_fit_beside_all_hosts(void **unused)
     scene_free(scene);
 }
 
+/* A has 1000 s left, N 100. In one pass N is slowed 3 times and slows A 3
+ * times: shared the ends are 300 and 1200, mean 750. In two passes N takes
+ * 110 s alone and the slowdowns are 1.1: 121 and 1011, mean 566. In four it
+ * takes 130 s, at 1.1: 143 and 1013, mean 578. Two passes are best, though one
+ * fits. */
+static void a_smaller_sub_batch_is_taken_where_it_disturbs_less(void **unused)
+{
+    (void)unused;
+    for (int w = 0; w < WAYS; w++)
+        by_way[0][0][w] = by_way[1][0][w] = w == 0 ? 3 : 1.1;
+    struct scene *scene =
+        open_scene("1 node x 1 gpus of t4; A wants 1 for 1000 mem 2 shares on "
+                   "n0[0]~; N wants 1 for 100 mem 12 shares",
+                   LETTER);
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), "A: n0[0]~  N: n0[0]~");
+    assert_int_equal(scene_job(scene, "N")->held.how.passes, 2);
+    scene_free(scene);
+}
+
+/* One host of a random scene. */
+struct tried {
+    double left_s, mem_gib, time_s;
+    int way;
+    bool shares;
+};
+
+/* Algorithm 2 as printed with its errata: b = B, B/2, .. 1; the ones that fit
+ * in memory; the least time, which is the shared or the sequential one. Ends
+ * are found by stepping through the two jobs, not by the formulas. */
+static void algorithm_2(struct tried *host, int k, double new_s, double mem_gib)
+{
+    host->time_s = INFINITY;
+    for (int w = 0; w < WAYS; w++) {
+        double gib = w == 0 ? mem_gib : ceil(mem_gib / (1 << w));
+        if (1.1 * (gib + host->mem_gib) > 16 || (w > 0 && 1 << (w - 1) >= 64))
+            continue;
+        double a = new_s * (1 + 0.1 * ((1 << w) - 1)), b = host->left_s;
+        double xa = by_way[0][k][w], xb = by_way[1][k][w];
+        bool is_new_first = a * xa < b * xb;
+        double first = is_new_first ? a * xa : b * xb;
+        double rest = is_new_first ? b - first / xb : a - first / xa;
+        double shared = (first + (first + rest)) / 2;
+        double in_turn = (b + (b + a)) / 2;
+        double time_s = fmin(shared, in_turn);
+        if (time_s <= host->time_s) {
+            host->time_s = time_s;
+            host->way = w;
+            host->shares = shared < in_turn;
+        }
+    }
+}
+
+/* Algorithm 1, lines 10 to 17: which of the hosts get the job, by their sum of
+ * 1 << k; 0: it waits. Of each host one GPU; `nfree` are free. */
+static int algorithm_1(const struct tried *hosts, int nhosts, int wants,
+                       int nfree, int *passes)
+{
+    int taken = 0, n = 0, way = 0;
+    while (n < wants) {
+        int best = -1;
+        for (int k = 0; k < nhosts; k++)
+            if (hosts[k].shares && !(taken >> k & 1) &&
+                (best < 0 || hosts[k].time_s < hosts[best].time_s))
+                best = k;
+        if (best < 0)
+            break;
+        taken |= 1 << best;
+        way = hosts[best].way > way ? hosts[best].way : way;
+        n++;
+    }
+    *passes = way > 0 ? 1 << way : 0;
+    return n > 0 && n + nfree >= wants ? taken : 0;
+}
+
+/* Hosts with random times, memory and slowdowns; N wants one to four GPUs, one
+ * more than are free at least. */
+static void a_random_scene_is_decided_as_the_algorithms_say(struct rng *rng)
+{
+    struct tried hosts[HOSTS];
+    struct firn_buf text = {0};
+    int nhosts = 1 + (int)rng_below(rng, HOSTS), nfree = (int)rng_below(rng, 2);
+    int wants = nfree + 1 + (int)rng_below(rng, (uint64_t)nhosts);
+    double new_s = 10 + floor(500 * rng_unit(rng));
+    double mem_gib = 2 + (double)rng_below(rng, 11);
+    buf_printf(&text, "%d nodes x 1 gpus of t4", nhosts + nfree);
+    for (int k = 0; k < nhosts; k++) {
+        hosts[k] = (struct tried){.left_s = 10 + floor(500 * rng_unit(rng)),
+                                  .mem_gib = 2 + (double)rng_below(rng, 12)};
+        for (int w = 0; w < WAYS; w++) {
+            by_way[0][k][w] = 1 + 2 * rng_unit(rng);
+            by_way[1][k][w] = 1 + 2 * rng_unit(rng);
+        }
+        algorithm_2(&hosts[k], k, new_s, mem_gib);
+        buf_printf(&text, "; %c wants 1 for %g mem %g shares on n%d[0]~",
+                   'A' + k, hosts[k].left_s, hosts[k].mem_gib, k);
+    }
+    buf_printf(&text, "; N wants %d for %g mem %g shares", wants, new_s,
+               mem_gib);
+    int passes, taken = algorithm_1(hosts, nhosts, wants, nfree, &passes);
+    struct scene *scene = open_scene(text.at, LETTER);
+    scene_decide(scene, 0);
+    const struct firn_job *job = scene_job(scene, "N");
+    int got = 0;
+    for (int i = 0; i < job->held.nparts; i++)
+        if (job->held.parts[i].node < nhosts)
+            got |= 1 << job->held.parts[i].node;
+    if (got != taken || (taken != 0 && job->held.how.passes != passes))
+        fail_msg("%s: hosts %#x in %d passes, not %#x in %d", text.at,
+                 (unsigned)got, job->held.how.passes, (unsigned)taken, passes);
+    scene_free(scene);
+    buf_release(&text);
+}
+
+static void random_scenes_are_decided_as_the_algorithms_say(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < trials(2000); i++) {
+        struct rng rng;
+        rng_seed(&rng, (uint64_t)i);
+        a_random_scene_is_decided_as_the_algorithms_say(&rng);
+    }
+    memset(by_way, 0, sizeof by_way);
+}
+
 /* ---- words and properties ---- */
 
 /* Beside H it would gain, but memory is short; beside G it would not. */
@@ -401,7 +570,7 @@ static void random_scenes_are_never_preempted(void **unused)
         unsigned kinds = SCENE_SHARING | (i % 2 ? SCENE_TYPES : 0u) |
                          (i % 3 ? 0u : SCENE_CHOOSY | SCENE_TYPES);
         struct firn_buf text = scene_random(&rng, kinds);
-        struct scene *scene = open_scene(text.at, i % 4 ? NULL : LETTER);
+        struct scene *scene = open_scene(text.at, i % 4 ? OWN : LETTER);
         for (int round = 0; round < 30; round++) {
             scene_decide(scene, scene->now_s);
             if (scene->did & ~(unsigned)FIRN_DOES_SHARE)
@@ -450,10 +619,13 @@ int main(void)
         cmocka_unit_test(a_gpu_holds_two_jobs_at_most),
         cmocka_unit_test(a_job_just_started_is_a_host),
         cmocka_unit_test(a_gang_goes_at_its_worst_slowdown),
+        cmocka_unit_test(the_letter_judges_each_pair_alone),
         cmocka_unit_test(gpus_of_one_job_are_of_one_type),
         cmocka_unit_test(as_many_passes_as_memory_needs),
         cmocka_unit_test(passes_count_in_the_benefit),
         cmocka_unit_test(passes_fit_beside_all_hosts),
+        cmocka_unit_test(a_smaller_sub_batch_is_taken_where_it_disturbs_less),
+        cmocka_unit_test(random_scenes_are_decided_as_the_algorithms_say),
         cmocka_unit_test(a_waiting_job_has_a_note_with_the_reason),
         cmocka_unit_test(a_guest_and_its_host_run_to_their_ends_unmoved),
         cmocka_unit_test(random_scenes_are_never_preempted),

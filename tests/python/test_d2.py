@@ -25,6 +25,10 @@ def small() -> nn.Module:
     )
 
 
+def example() -> tuple[nn.Module, torch.Tensor]:
+    return small(), torch.ones(2, 1, 8, 8)
+
+
 class Solver(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.linalg.solve(self.weight, x)
@@ -69,6 +73,25 @@ class Check(unittest.TestCase):
         self.assertTrue(all(p.grad is None for p in model.parameters()))
         for now, then in zip(model.buffers(), before):
             self.assertTrue(torch.equal(now, then))
+
+    def test_the_command_prints_the_verdict_of_the_job_file(self) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "firn.torch.d2", f"{__file__}:example"],
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)),
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 1, done.stderr)  # no library is loaded
+        self.assertEqual(
+            done.stdout.splitlines()[-1],
+            "elastic: {consistency: D2, scan: failed}",
+        )
+        self.assertIn("rely on kernels of the vendor", done.stdout)
+
+    def test_convolutions_rely_on_the_vendor_and_products_do_not(self) -> None:
+        with torch.backends.mkldnn.flags(enabled=False):
+            self.assertTrue(d2.check(small(), torch.ones(2, 1, 8, 8)).vendor)
+            self.assertEqual(d2.check(nn.Linear(3, 3), torch.ones(2, 3)).vendor, [])
 
     def test_a_process_with_all_settings_passes(self) -> None:
         built = os.path.dirname(os.environ.get("FIRN_TRAIN_LIB", ""))

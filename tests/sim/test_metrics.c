@@ -177,7 +177,7 @@ static void fair_share_follows_the_scaling_exponent(void **state)
         metrics_arriving(&metrics, 0);
         metrics_submitted(&metrics, &job);
         tell(&metrics, 0, 8, 0, 1, 3);
-        double rho = metrics_done(&metrics, &job, 100, 100);
+        double rho = metrics_done(&metrics, &job, 100, 100, 0);
         assert_true(play_near(rho, cases[i][1]));
         metrics_release(&metrics);
     }

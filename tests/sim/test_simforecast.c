@@ -423,8 +423,8 @@ static void write_elastic(const struct play *play, const char *app)
     buf_release(&rows);
 }
 
-/* With noise a job may be believed to be in another stage than it reported
- * from, where its gain is a little different. */
+/* With noise on reports a job may be believed to be in another stage than it
+ * reported from, where its gain is a little different. */
 static void forecast_of_what_is_held_is_what_was_reported(void **state)
 {
     (void)state;
@@ -435,7 +435,7 @@ static void forecast_of_what_is_held_is_what_was_reported(void **state)
         play_open(&play, "4x4:t4", "#");
         write_elastic(&play, apps[i % 2]);
         play.options.profiles = "builtin";
-        play.options.noise.throughput = i < 2 ? 0 : 0.5;
+        play.options.noise.report = i < 2 ? 0 : 0.5;
         memset(&seen, 0, sizeof seen);
         assert_int_equal(drive_try(&play, &comparing, &run), FIRN_OK);
         assert_true(seen.asked > 50);

@@ -100,7 +100,12 @@ static unsigned in_a_crowd(const char *policy, const char *one_type,
              "b,100,2,300,,,v100,,\nc,200,1,150,,,t4,,\n"
              "d,300,2,2000,,,v100,,\n",
              one_type);
+    /* it grows to all of them at once */
+    static const char *const settings[] = {
+        "easyscale.several=1", "easyscale.again=1", "easyscale.timeout=0"};
     play_open(&play, "1x2:v100,1x2:t4", rows);
+    play.options.settings = settings;
+    play.options.nsettings = 3;
     play_run(&play, policy);
     assert_int_equal(play.result.jobs, 4);
     unsigned all = types_of(&play, at_once);

@@ -51,6 +51,7 @@ static void open_play(struct play *play, const char *rows)
     snprintf(text, sizeof text, COLUMNS "%s", rows);
     play_open(play, "1x1:v100", text);
     play->options.profiles = folder;
+    play->options.transfer_key = true; /* forecasts are tested with the key */
 }
 
 /* ---- policies ---- */

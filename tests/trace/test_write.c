@@ -52,7 +52,12 @@ static struct firn_job_spec draw_spec(struct rng *rng)
     spec.frozen_max = rng_below(rng, 2) == 1 ? rng_unit(rng) : 0;
     spec.threads = (int)rng_below(rng, 3) * 5;
     spec.one_type = rng_below(rng, 2) == 1;
+    spec.best_effort = rng_below(rng, 2) == 1;
     spec.is_nominal = rng_below(rng, 2) == 1;
+    spec.training.precision = (unsigned char)rng_below(rng, 5);
+    spec.training.optimizer = (unsigned char)rng_below(rng, 4);
+    spec.training.attention = (unsigned char)rng_below(rng, 3);
+    spec.training.checkpointing = (unsigned char)rng_below(rng, 3);
     return spec;
 }
 
@@ -69,7 +74,8 @@ static bool same(const struct firn_job_spec *a, const struct firn_job_spec *b)
            a->priority == b->priority && a->may_share == b->may_share &&
            a->may_merge == b->may_merge && a->frozen_max == b->frozen_max &&
            a->threads == b->threads && a->one_type == b->one_type &&
-           a->is_nominal == b->is_nominal;
+           a->best_effort == b->best_effort && a->is_nominal == b->is_nominal &&
+           memcmp(&a->training, &b->training, sizeof a->training) == 0;
 }
 
 static void jobs_survive_the_trip_bit_for_bit(void **state)

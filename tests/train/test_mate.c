@@ -114,8 +114,13 @@ static void train(struct task tasks[2], struct firn_pair *pair,
             raise(SIGKILL);
         step(&tasks[which]);
         if (which == 0 && run->finish_at > 0 &&
-            firn_train_step(tasks[0].train) == run->finish_at)
-            firn_train_finish(tasks[0].train);
+            firn_train_step(tasks[0].train) == run->finish_at) {
+            if (getenv("FIRN_TARGET_METRIC") != NULL) {
+                firn_train_metric(tasks[0].train, 0.95);
+                firn_train_metric(tasks[1].train, 0.95); /* no target of its */
+            } else
+                firn_train_finish(tasks[0].train);
+        }
         if (firn_pair_runs(pair, 1 - which))
             memcpy(tasks[1 - which].weight, tasks[which].weight,
                    COMMON * sizeof(float));
@@ -342,15 +347,14 @@ static void a_job_goes_on_alone_from_its_own_checkpoint(void **state)
     firn_ckpt_close(b);
 }
 
-static void one_that_met_its_target_is_done_and_the_other_goes_on(void **state)
+static void meet_the_target(const char *first, const char *second)
 {
-    (void)state;
-    struct run run = run_of("finished", 2);
+    struct run run = run_of(first, 2);
     run.finish_at = 7;
     run.stop_at = 30;
     run.want = FIRN_EXIT_CHECKPOINT;
     go(&run);
-    struct run kept = run_of("kept", 2);
+    struct run kept = run_of(second, 2);
     kept.finish_at = 7;
     go(&kept);
     run.stop_at = -1;
@@ -364,6 +368,21 @@ static void one_that_met_its_target_is_done_and_the_other_goes_on(void **state)
     assert_int_equal(firn_ckpt_step(b), 6 * STEPS);
     firn_ckpt_close(a);
     firn_ckpt_close(b);
+}
+
+static void one_that_met_its_target_is_done_and_the_other_goes_on(void **state)
+{
+    (void)state;
+    meet_the_target("finished", "kept");
+}
+
+/* As if the trainer had said so itself, at the same step. */
+static void a_metric_that_meets_the_target_ends_the_task(void **state)
+{
+    (void)state;
+    setenv("FIRN_TARGET_METRIC", "0.9", 1);
+    meet_the_target("reached", "reached-kept");
+    unsetenv("FIRN_TARGET_METRIC");
 }
 
 static void the_environment_names_the_mate(void **state)
@@ -457,6 +476,7 @@ int main(void)
         CASE(a_checkpoint_whose_mate_is_missing_is_passed_over),
         CASE(a_job_goes_on_alone_from_its_own_checkpoint),
         CASE(one_that_met_its_target_is_done_and_the_other_goes_on),
+        CASE(a_metric_that_meets_the_target_ends_the_task),
         CASE(the_environment_names_the_mate),
         CASE(weights_of_an_ended_job_are_begun_with),
     };

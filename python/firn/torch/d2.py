@@ -9,11 +9,21 @@ products loaded, oneDNN off, ATen's code path pinned? And does a forward and
 backward pass of the model use nothing but operators that were seen to have the
 same bits under all of that? An operator that was never tested is reported as
 unknown, which is no guarantee. The list below is what docs/determinism.md measured.
+
+From a shell, for a function that returns the model and its inputs:
+
+    python3 -m firn.torch.d2 train.py:example
+
+The last line it prints is the verdict as a job file has it, elastic.scan. Exit
+status 0 if the scan passed, 1 if it failed.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import os
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -26,6 +36,13 @@ PRODUCTS = set(
     "mm addmm bmm baddbmm addmv mv dot addbmm convolution convolution_backward"
     " convolution_overrideable _slow_conv2d_forward _slow_conv2d_backward"
     " slow_conv_dilated2d linear matmul".split()
+)
+#: Kernels that GPU vendors tune for each GPU type: EasyScale keeps models that
+#: rely on them on one type (3.3).
+VENDOR = set(
+    "convolution convolution_backward convolution_overrideable cudnn_convolution"
+    " cudnn_convolution_transpose cudnn_batch_norm miopen_convolution"
+    " _cudnn_rnn _cudnn_rnn_backward".split()
 )
 #: The same in every set-up that was tried.
 STEADY = set(
@@ -78,6 +95,16 @@ class Verdict:
     unknown: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
 
+    @property
+    def vendor(self) -> list[str]:
+        """Operators whose kernels a vendor tunes for each type of GPU."""
+        return [name for name in self.seen if name in VENDOR]
+
+    @property
+    def scan(self) -> str:
+        """The verdict as a job file has it: elastic.scan."""
+        return "passed" if self else "failed"
+
     def __bool__(self) -> bool:
         return not (self.setup or self.varies or self.unknown)
 
@@ -88,6 +115,9 @@ class Verdict:
         lines += [f"  set-up: {text}" for text in self.setup]
         lines += [f"  operator {name}: {why}" for name, why in self.varies.items()]
         lines += [f"  operator {name}: not known to be steady" for name in self.unknown]
+        if self.setup and self.vendor:
+            names = ", ".join(self.vendor)
+            lines.append(f"  {names}: on GPUs these rely on kernels of the vendor")
         return "\n".join(lines)
 
 
@@ -162,3 +192,35 @@ def check(
         elif name not in PRODUCTS | STEADY | MOVES:
             verdict.unknown.append(name)
     return verdict
+
+
+def load(name: str) -> tuple[nn.Module, tuple[Any, ...]]:
+    """FILE.py:FUNCTION, which returns (model, input, ...)."""
+    path, _, function = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location("firn_d2_scanned", path)
+    if not function or spec is None or spec.loader is None:
+        raise SystemExit(f"'{name}' is not FILE.py:FUNCTION")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model, *inputs = getattr(module, function)()
+    return model, tuple(inputs)
+
+
+def main(args: list[str] | None = None) -> int:
+    """python3 -m firn.torch.d2 FILE.py:FUNCTION"""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m firn.torch.d2",
+        description="Scans a model: may it be trained on several GPU types?",
+    )
+    parser.add_argument(
+        "example", help="FILE.py:FUNCTION, which returns the model and its inputs"
+    )
+    model, inputs = load(parser.parse_args(args).example)
+    verdict = check(model, *inputs)
+    print(verdict)
+    print(f"elastic: {{consistency: D2, scan: {verdict.scan}}}")
+    return 0 if verdict else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,457 @@
+/* taskbook.c - Ymir's estimator: scores, gains, curves, epochs, corrections.
+ *
+ * For task B merged with A (`kind`: together with it, or after it):
+ *
+ *   score    S(A,B), together the mean of both directions
+ *   line     ln(1 + G) = a + b S, ridge regression (firn/transfer.h) that
+ *            begins with offline pairs of other base models and learns from
+ *            each pair of this base that was seen
+ *   effects  what the line leaves of B's pairs, and then of this pair, each
+ *            shrunk: n e / (n + SHRINK). Most of what a task gains is its
+ *            own: one that has much to learn gains from any other.
+ *   curve    (3) of B alone, fitted to the losses that its jobs reported, by
+ *            epoch, averaged over jobs
+ *   epochs   those at which the curve, and the curve / (1 + G), meet the
+ *            target of the job: K and K'. Without a target (2).
+ *   table    K' / K, corrected by what merged jobs took in the end: the mean
+ *            of the logarithms of measured over predicted, of this pair and of
+ *            B's pairs, shrunk likewise
+ *
+ * A reported loss L' after k epochs of a merge is a measurement of the gain,
+ * ln(1 + G) = ln(L(k) / L'), as P in (1) is 1 / loss.
+ *
+ * Cold start: nothing is answered of a task before a job of it has reported
+ * three epochs alone, so the first jobs of a task are not merged. A task that
+ * was never seen merged in this kind is given the benefit of the doubt: one
+ * standard deviation of the line. Without it a base whose prior is poor would
+ * never be tried; the guard of the policy ends a trial after two epochs.
+ *
+ * Invariant: answers depend on observations, not on earlier questions. So a
+ * curve is fitted when a loss comes in: every time at first, later when half
+ * as many again have come since the last fit.
+ * Cost: a remembered answer is a look into an array; after an observation of
+ * the base O(pairs of the base) for the next. A fit takes 0.4 ms.
+ */
+#include "core/taskbook.h"
+#include "base/fmath.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include <firn/losscurve.h>
+#include <math.h>
+#include <string.h>
+
+enum { EPOCHS = 32, KINDS = 2 };
+#define TRUST  4.0 /* rows that the offline line counts for */
+#define SHRINK 0.5
+#define NEVER  2.0  /* times the epochs allowed: a target that is not met */
+#define LATER  1.5  /* times the epochs done: a job that should have ended */
+#define LIMIT  10.0 /* epochs, of jobs that name none */
+
+struct mean {
+    double n, sum;
+};
+
+static void mean_add(struct mean *m, double x)
+{
+    m->n++;
+    m->sum += x;
+}
+
+static double mean_of(const struct mean *m)
+{
+    return m->n > 0 ? m->sum / m->n : 0;
+}
+
+static double shrunk(const struct mean *m)
+{
+    return m->sum / (m->n + SHRINK);
+}
+
+/* One task merged with another, in one kind. */
+struct pair {
+    struct mean by_epoch[EPOCHS]; /* ln of the loss, so merged */
+    struct mean ends;             /* ln of the epochs that jobs took */
+    double score;                 /* of this direction; kind does not matter */
+    bool has_score;
+    int seen, latest; /* epochs reported, and the highest of them */
+    long version;     /* of the answer */
+    struct taskbook_answer answer;
+    bool is_known;
+};
+
+struct task {
+    char *set;
+    int base;
+    double target, limit;
+    struct mean by_epoch[EPOCHS]; /* ln of the loss, alone */
+    struct mean ends;             /* epochs, alone */
+    int seen;                     /* epochs reported alone */
+    int fitted;                   /* of these at the last fit */
+    bool has_curve;
+    bool is_tried[KINDS]; /* merged so at least once */
+    struct firn_losscurve curve;
+    VEC(struct pair) pairs; /* by KINDS x the other's number + kind */
+};
+
+struct base {
+    char *name;
+    struct firn_gain_model offline[KINDS], line[KINDS];
+    bool has_offline[KINDS];
+    long version;       /* changed by observations */
+    long fitted[KINDS]; /* of the line */
+};
+
+struct taskbook {
+    VEC(struct task) tasks;
+    VEC(struct base) bases;
+    VEC(struct firn_gain_obs) rows; /* of a fit */
+};
+
+struct taskbook *taskbook_new(void)
+{
+    return mem_new(1, sizeof(struct taskbook));
+}
+
+void taskbook_free(struct taskbook *book)
+{
+    if (book == NULL)
+        return;
+    for (size_t i = 0; i < book->tasks.n; i++) {
+        mem_free(book->tasks.at[i].set);
+        vec_release(&book->tasks.at[i].pairs);
+    }
+    for (size_t i = 0; i < book->bases.n; i++)
+        mem_free(book->bases.at[i].name);
+    vec_release(&book->tasks);
+    vec_release(&book->bases);
+    vec_release(&book->rows);
+    mem_free(book);
+}
+
+static int base_of(struct taskbook *book, const char *name)
+{
+    for (size_t i = 0; i < book->bases.n; i++)
+        if (strcmp(book->bases.at[i].name, name) == 0)
+            return (int)i;
+    struct base base = {.name = mem_strdup(name), .version = 1};
+    vec_add(&book->bases, base);
+    return (int)book->bases.n - 1;
+}
+
+int taskbook_task(struct taskbook *book, const char *base, const char *set)
+{
+    int of = base_of(book, base);
+    for (size_t i = 0; i < book->tasks.n; i++)
+        if (book->tasks.at[i].base == of &&
+            strcmp(book->tasks.at[i].set, set) == 0)
+            return (int)i;
+    struct task task = {.set = mem_strdup(set),
+                        .base = of,
+                        .target = (double)NAN,
+                        .limit = LIMIT};
+    vec_add(&book->tasks, task);
+    return (int)book->tasks.n - 1;
+}
+
+static struct task *task_at(struct taskbook *book, int task)
+{
+    return &book->tasks.at[task];
+}
+
+static struct pair *pair_at(struct taskbook *book, int task, int other,
+                            enum firn_merge_kind kind)
+{
+    struct task *t = task_at(book, task);
+    size_t i = (size_t)other * KINDS + (size_t)kind;
+    vec_reserve(&t->pairs, i + 1);
+    if (t->pairs.n < i + 1)
+        t->pairs.n = i + 1;
+    return &t->pairs.at[i];
+}
+
+static void changed(struct taskbook *book, int task)
+{
+    book->bases.at[task_at(book, task)->base].version++;
+}
+
+/* --- the curve ----------------------------------------------------------- */
+
+static void fit_curve(struct task *t)
+{
+    struct firn_loss_obs obs[EPOCHS];
+    size_t n = 0;
+    bool has_target = t->target > 0;
+    for (int i = 0; i < EPOCHS; i++)
+        if (t->by_epoch[i].n > 0)
+            obs[n++] =
+                (struct firn_loss_obs){i + 1, fm_exp(mean_of(&t->by_epoch[i]))};
+    t->fitted = t->seen;
+    t->has_curve =
+        firn_losscurve_fit(&t->curve, FIRN_LOSSCURVE_YMIR,
+                           has_target ? 0.98 * t->target : (double)INFINITY,
+                           obs, n, NULL) == FIRN_OK;
+}
+
+/* --- observations -------------------------------------------------------- */
+
+void taskbook_goal(struct taskbook *book, int task, double target_loss,
+                   double epochs_max)
+{
+    struct task *t = task_at(book, task);
+    double limit = epochs_max > 0 ? fmin(epochs_max, EPOCHS) : LIMIT;
+    bool is_same = (t->target == target_loss ||
+                    (isnan(t->target) && isnan(target_loss))) &&
+                   t->limit == limit;
+    if (is_same)
+        return;
+    t->target = target_loss;
+    t->limit = limit;
+    fit_curve(t);
+    changed(book, task);
+}
+
+void taskbook_offline(struct taskbook *book, const char *base,
+                      enum firn_merge_kind kind,
+                      const struct firn_gain_obs *obs, size_t n)
+{
+    int of = base_of(book, base); /* may move the bases */
+    struct base *b = &book->bases.at[of];
+    b->has_offline[kind] =
+        firn_gain_fit(&b->offline[kind], obs, n, NULL, 0, NULL) == FIRN_OK;
+    b->version++;
+}
+
+void taskbook_score(struct taskbook *book, int from, int to, double score)
+{
+    if (!isfinite(score) || from == to)
+        return;
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct pair *pair = pair_at(book, to, from, (enum firn_merge_kind)kind);
+        pair->score = score;
+        pair->has_score = true;
+    }
+    changed(book, to);
+}
+
+void taskbook_begin(struct taskbook *book, const struct task_run *run)
+{
+    struct task *task = task_at(book, run->task);
+    if (run->with == TASKBOOK_ALONE || task->is_tried[run->kind])
+        return;
+    task->is_tried[run->kind] = true;
+    changed(book, run->task);
+}
+
+void taskbook_epoch(struct taskbook *book, const struct task_run *run,
+                    int epoch, double loss)
+{
+    if (!(loss > 0) || !isfinite(loss) || epoch < 1 || epoch > EPOCHS)
+        return;
+    struct task *task = task_at(book, run->task);
+    struct mean *mean = &task->by_epoch[epoch - 1];
+    if (run->with != TASKBOOK_ALONE) {
+        struct pair *pair = pair_at(book, run->task, run->with, run->kind);
+        mean = &pair->by_epoch[epoch - 1];
+        pair->seen++;
+        if (epoch > pair->latest)
+            pair->latest = epoch;
+    }
+    mean_add(mean, fm_log(loss));
+    if (run->with == TASKBOOK_ALONE && 2 * ++task->seen >= 3 * task->fitted)
+        fit_curve(task);
+    changed(book, run->task);
+}
+
+void taskbook_end(struct taskbook *book, const struct task_run *run,
+                  double epochs)
+{
+    if (!(epochs > 0) || !isfinite(epochs))
+        return;
+    struct mean *mean =
+        run->with == TASKBOOK_ALONE
+            ? &task_at(book, run->task)->ends
+            : &pair_at(book, run->task, run->with, run->kind)->ends;
+    mean_add(mean, fm_log(epochs));
+    changed(book, run->task);
+}
+
+/* --- epochs --------------------------------------------------------------- */
+
+/* Epochs at which a task with this gain is done. */
+static double epochs_with(const struct task *t, double gain)
+{
+    struct firn_losscurve curve;
+    double most = NEVER * t->limit;
+    if (firn_losscurve_transfer(&t->curve, gain, &curve, NULL) != FIRN_OK)
+        return most;
+    if (t->target > 0)
+        return firn_losscurve_hit(&curve, t->target, 0, 1, most);
+    return fmax(
+        firn_losscurve_converge(&curve, FIRN_LOSSCURVE_TOLERANCE, 1, most), 1);
+}
+
+double taskbook_first_loss(struct taskbook *book, int task)
+{
+    struct task *t = task_at(book, task);
+    return t->has_curve ? firn_losscurve_at(&t->curve, 0).value : (double)NAN;
+}
+
+/* --- the line and the effects -------------------------------------------- */
+
+static bool score_of(struct taskbook *book, int task, int other,
+                     enum firn_merge_kind kind, double *out)
+{
+    const struct pair *here = pair_at(book, task, other, kind);
+    bool is_known = here->has_score;
+    double score = here->score;
+    if (kind == FIRN_MERGE_TOGETHER) {
+        const struct pair *back = pair_at(book, other, task, kind);
+        is_known = is_known && back->has_score;
+        score = firn_gain_spatial_score(score, back->score);
+    }
+    *out = score;
+    return is_known;
+}
+
+/* Mean ln(1 + G) that was seen of a pair; false: none. */
+static bool seen_gain(const struct task *t, const struct pair *pair,
+                      double *out)
+{
+    double sum = 0, n = 0;
+    if (pair->seen == 0 || !t->has_curve)
+        return false;
+    for (int i = 0; i < EPOCHS; i++) {
+        const struct mean *m = &pair->by_epoch[i];
+        double own = firn_losscurve_at(&t->curve, i + 1).value;
+        if (m->n > 0) {
+            sum +=
+                m->n *
+                fm_log(firn_transfer_gain(1 / fm_exp(mean_of(m)), 1 / own) + 1);
+            n += m->n;
+        }
+    }
+    *out = sum / n;
+    return true;
+}
+
+static void fit_line(struct taskbook *book, int of, enum firn_merge_kind kind)
+{
+    struct base *base = &book->bases.at[of];
+    book->rows.n = 0;
+    for (size_t b = 0; b < book->tasks.n; b++)
+        for (size_t a = 0; a < book->tasks.n && book->tasks.at[b].base == of;
+             a++) {
+            struct firn_gain_obs row;
+            double y;
+            if (a == b || book->tasks.at[a].base != of ||
+                !seen_gain(task_at(book, (int)b),
+                           pair_at(book, (int)b, (int)a, kind), &y) ||
+                !score_of(book, (int)b, (int)a, kind, &row.score))
+                continue;
+            row.gain = fm_exp(y) - 1;
+            vec_add(&book->rows, row);
+        }
+    static const struct firn_gain_model none;
+    firn_gain_fit(&base->line[kind], book->rows.at, book->rows.n,
+                  base->has_offline[kind] ? &base->offline[kind] : &none, TRUST,
+                  NULL);
+    base->fitted[kind] = base->version;
+}
+
+static double on_line(const struct firn_gain_model *line, double score)
+{
+    return fm_log(1 + firn_gain_at(line, score));
+}
+
+/* What all of a task's pairs of a kind leave to the line, and to the table. */
+struct effects {
+    struct mean gain, epochs;
+};
+
+static double alone_epochs(const struct task *t)
+{
+    return t->ends.n > 0 ? fm_exp(mean_of(&t->ends)) : epochs_with(t, 0);
+}
+
+static struct effects effects_of(struct taskbook *book, int task,
+                                 enum firn_merge_kind kind)
+{
+    struct task *t = task_at(book, task);
+    const struct firn_gain_model *line = &book->bases.at[t->base].line[kind];
+    struct effects effects = {0};
+    double alone = epochs_with(t, 0), y, score;
+    for (size_t a = 0; a < book->tasks.n; a++) {
+        if ((int)a == task || book->tasks.at[a].base != t->base)
+            continue;
+        const struct pair *pair = pair_at(book, task, (int)a, kind);
+        if (!seen_gain(t, pair, &y) ||
+            !score_of(book, task, (int)a, kind, &score))
+            continue;
+        mean_add(&effects.gain, y - on_line(line, score));
+        if (pair->ends.n > 0)
+            mean_add(&effects.epochs,
+                     mean_of(&pair->ends) - fm_log(alone_epochs(t)) -
+                         fm_log(epochs_with(t, fm_exp(y) - 1) / alone));
+    }
+    return effects;
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static bool estimate(struct taskbook *book, const struct task_run *run,
+                     struct taskbook_answer *out)
+{
+    struct task *t = task_at(book, run->task);
+    struct base *base = &book->bases.at[t->base];
+    double score, y;
+    if (!score_of(book, run->task, run->with, run->kind, &score) ||
+        !t->has_curve)
+        return false;
+    if (base->fitted[run->kind] != base->version)
+        fit_line(book, t->base, run->kind);
+    const struct firn_gain_model *line = &base->line[run->kind];
+    const struct pair *pair = pair_at(book, run->task, run->with, run->kind);
+    struct effects effects = effects_of(book, run->task, run->kind);
+    double expected = on_line(line, score) + shrunk(&effects.gain);
+    if (!t->is_tried[run->kind])
+        expected += line->scatter; /* the benefit of the doubt */
+    if (seen_gain(t, pair, &y)) {
+        struct mean rest = {pair->seen, pair->seen * (y - expected)};
+        expected += shrunk(&rest);
+    }
+    double alone = epochs_with(t, 0);
+    double log_ratio = fm_log(epochs_with(t, fm_exp(expected) - 1) / alone) +
+                       shrunk(&effects.epochs);
+    if (pair->ends.n > 0) {
+        double took = mean_of(&pair->ends) - fm_log(alone_epochs(t));
+        struct mean rest = {pair->ends.n, pair->ends.n * (took - log_ratio)};
+        log_ratio += shrunk(&rest);
+    }
+    double ratio = fm_exp(log_ratio), all = alone_epochs(t);
+    if (pair->ends.n == 0 && pair->latest >= ratio * all) /* later than that */
+        ratio = fmin(LATER * pair->latest, NEVER * t->limit) / all;
+    *out = (struct taskbook_answer){.ratio = ratio,
+                                    .gain = fm_exp(expected) - 1,
+                                    .epochs = all,
+                                    .seen = pair->seen};
+    return true;
+}
+
+bool taskbook_answer(struct taskbook *book, const struct task_run *run,
+                     struct taskbook_answer *out)
+{
+    struct pair *pair = pair_at(book, run->task, run->with, run->kind);
+    long version = book->bases.at[task_at(book, run->task)->base].version;
+    if (pair->version != version) {
+        struct taskbook_answer answer;
+        bool is_known = estimate(book, run, &answer);
+        pair = pair_at(book, run->task, run->with, run->kind);
+        pair->version = version;
+        pair->is_known = is_known;
+        if (is_known)
+            pair->answer = answer;
+    }
+    if (pair->is_known)
+        *out = pair->answer;
+    return pair->is_known;
+}

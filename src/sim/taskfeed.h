@@ -1,0 +1,49 @@
+/* taskfeed.h - what simulated fine-tuning jobs report of their learning.
+ *
+ * Losses after each epoch, how alike their tasks are, and the epochs they took:
+ * the observations of core/taskbook.h, drawn from the published curves with
+ * noise. The answers of that book are what the simulator forecasts merges
+ * with, unless the run asks for the answer key (transfers.h).
+ */
+#ifndef SIM_TASKFEED_H
+#define SIM_TASKFEED_H
+#include "core/taskbook.h"
+#include "sim/truth.h"
+
+struct simengine;
+struct simjob;
+
+struct taskfeed;
+struct taskfeed *taskfeed_new(uint64_t seed, bool has_key);
+void taskfeed_free(struct taskfeed *feed);
+
+/* The job goes on so from now on: `near` as the truth was asked with. What it
+ * did until now, `done_s`, was reported before. */
+void taskfeed_turn(struct taskfeed *feed, struct simjob *sj,
+                   const struct truth_near *near);
+/* Reports the epochs that it has finished by `done_s`. */
+void taskfeed_tell(struct taskfeed *feed, struct simjob *sj, double done_s);
+/* It has met its target. */
+void taskfeed_end(struct taskfeed *feed, struct simjob *sj);
+
+/* What is expected of a task (transfers.h) merged with another: epochs so over
+ * epochs alone. False: not to be merged. */
+bool taskfeed_ratio(struct taskfeed *feed, int task, int other,
+                    enum firn_merge_kind kind, double *ratio);
+/* True progress over what is believed of it, for a rate that is reported; 1
+ * for a job that is not merged. */
+double taskfeed_belief(struct taskfeed *feed, const struct simjob *sj);
+
+/* A merged job: the share of its work that is left by what is expected of its
+ * epochs, the epochs it has reported since it was merged, and whether none of
+ * them was better than what its own curve begins with. False: it is not
+ * merged, and its reported progress holds. */
+struct taskfeed_state {
+    double left;
+    int epochs;
+    bool is_stalled;
+};
+bool taskfeed_state(struct taskfeed *feed, const struct simjob *sj,
+                    double done_s, struct taskfeed_state *out);
+
+#endif
