@@ -69,9 +69,8 @@ static void owe(struct fake *f, struct firn_event event)
     vec_add(&f->owed, event);
 }
 
-static void start(struct fake *f, firn_job_id id)
+static void start(struct fake *f, firn_job_id id, int64_t attempt)
 {
-    struct firn_error err = {0};
     struct firn_launch launch;
     struct actor *actor = actor_of(0);
     for (int i = 0; i < JOBS && actor == NULL; i++)
@@ -79,14 +78,6 @@ static void start(struct fake *f, firn_job_id id)
             actor = &actors[i];
     assert_non_null(actor);
     assert_null(actor_of(id));
-    int64_t attempt = 0;
-    enum firn_status status =
-        f->host.next_attempt(f->host.arg, id, &attempt, &err);
-    if (status == FIRN_OK)
-        status = f->host.keep(f->host.arg, &err);
-    if (status == FIRN_EUNSAVED)
-        return; /* its number is not on disk: it is tried again */
-    assert_int_equal(status, FIRN_OK);
     assert_true(f->host.launch(f->host.arg, id, &launch));
     assert_true(launch.argv[0] != NULL || launch.inbox[0] != '\0');
     *actor = (struct actor){.id = id,
@@ -133,11 +124,29 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 static enum firn_status settled(void *state, struct firn_error *err)
 {
     struct fake *f = state;
+    struct firn_error why = {0};
+    int64_t attempts[JOBS] = {0};
+    bool has_some = false;
     (void)err;
-    for (int i = 0; i < JOBS && !loopscene_play.is_stuck; i++)
-        if (f->wants[i].id > 0 && f->wants[i].want.nparts > 0 &&
-            actor_of(f->wants[i].id) == NULL)
-            start(f, f->wants[i].id);
+    for (int i = 0; i < JOBS && !loopscene_play.is_stuck; i++) {
+        if (f->wants[i].id == 0 || f->wants[i].want.nparts == 0 ||
+            actor_of(f->wants[i].id) != NULL)
+            continue;
+        enum firn_status status = f->host.next_attempt(
+            f->host.arg, f->wants[i].id, &attempts[i], &why);
+        if (status == FIRN_EUNSAVED)
+            continue; /* its number cannot be written: it is tried again */
+        assert_int_equal(status, FIRN_OK);
+        has_some = true;
+    }
+    enum firn_status kept =
+        has_some ? f->host.keep(f->host.arg, &why) : FIRN_OK;
+    if (kept == FIRN_EUNSAVED)
+        return FIRN_OK; /* none of them is on disk */
+    assert_int_equal(kept, FIRN_OK);
+    for (int i = 0; i < JOBS; i++)
+        if (attempts[i] > 0)
+            start(f, f->wants[i].id, attempts[i]);
     return FIRN_OK;
 }
 
