@@ -80,7 +80,8 @@ static void
 a_setting_of_the_api_that_no_longer_exists_does_not_stop_firnd(void **unused)
 {
     (void)unused;
-    static const char kept[] = "fifo\n\ntiresias\ntiresias.of-old=1\n";
+    static const char kept[] = /* the scene's own flags, then the API's */
+        "fifo\nymir.between=yes\n\ntiresias\ntiresias.of-old=1\n";
     struct loopscene s;
     struct firn_error err = {0};
     loopscene_open(&s, "1x2:v100@16", "fifo", false);
