@@ -223,7 +223,10 @@ static void launch_one(struct local *local, struct localjob *job)
         local_drop(local, job);
         return;
     }
-    if (prepare(local, job, &launch, &err) != FIRN_OK) {
+    if (launch.trouble != NULL)
+        firn_fail(&err, FIRN_EIO, "%s", launch.trouble);
+    if (launch.trouble != NULL ||
+        prepare(local, job, &launch, &err) != FIRN_OK) {
         local_forget_attempt(local, job);
         roster_retry(&local->roster, &job->base, err.text);
         return;
