@@ -12,13 +12,13 @@
  * jobs/N/lock is there and control/N is not.
  *
  * Texts live until the next launch. Folders are made here, so that an engine
- * finds them. Of two jobs that are merged the processes of one are told of the
- * other, and leave by the longer grace of the two; a checkpoint is due by the
- * shorter interval, since both write at once.
+ * finds them; when one cannot be made the engine tries again later, rather than
+ * start a job that would fail for want of it. Of two jobs that are merged the
+ * processes of one are told of the other, and leave by the longer grace of the
+ * two; a checkpoint is due by the shorter interval, since both write at once.
  */
 #include "base/arena.h"
 #include "base/buf.h"
-#include "base/log.h"
 #include "daemon/dock.h"
 #include "daemon/partner.h"
 #include <errno.h>
@@ -84,6 +84,7 @@ enum firn_status dock_layout(struct dock *dock, const struct live_job *job,
 struct launchtext {
     struct arena text;
     struct firn_launch_mate mate;
+    const char *trouble; /* NULL: all folders are there */
 };
 
 void dock_launch_free(struct dock *dock)
@@ -112,17 +113,22 @@ static const char *freeze_of(const struct dock *dock,
     return dock->tunes & FIRN_TUNE_FREEZE ? job->ask.freeze : "off";
 }
 
-static void make_folder(const char *path)
+/* The first folder that cannot be made is why the job cannot be launched now.
+ */
+static void make_folder(struct dock *dock, const char *path)
 {
-    if (mkdir(path, 0700) != 0 && errno != EEXIST)
-        log_warn("cannot make '%s': %s", path, strerror(errno));
+    if (mkdir(path, 0700) == 0 || errno == EEXIST ||
+        dock->launch->trouble != NULL)
+        return;
+    dock->launch->trouble = arena_printf(
+        &dock->launch->text, "cannot make '%s': %s", path, strerror(errno));
 }
 
 static const char *make_below(struct dock *dock, const char *folder,
                               const char *name)
 {
     const char *path = arena_printf(&dock->launch->text, "%s/%s", folder, name);
-    make_folder(path);
+    make_folder(dock, path);
     return path;
 }
 
@@ -222,6 +228,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
     if (dock->launch == NULL)
         dock->launch = mem_new(1, sizeof *dock->launch);
     arena_reset(&dock->launch->text);
+    dock->launch->trouble = NULL;
     const char *folder = job_folder(dock, "jobs", id);
     const struct live_ask *ask = &job->ask;
     *out = (struct firn_launch){
@@ -247,5 +254,6 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .has_run = job->state == LIVE_RUNNING,
     };
     launch_others(dock, job, out);
+    out->trouble = dock->launch->trouble;
     return true;
 }

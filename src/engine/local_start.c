@@ -42,6 +42,7 @@ static const double foreign_wait_s = 5;
 /* The price of a launch (engine/pace.h): about the processor time of a shepherd
  * and a worker until the worker runs. */
 static const double launch_s = 0.01;
+enum { AT_ONCE = 4 };
 
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
 {
@@ -223,7 +224,10 @@ static void launch_one(struct local *local, struct localjob *job)
         local_drop(local, job);
         return;
     }
-    if (prepare(local, job, &launch, &err) != FIRN_OK) {
+    if (launch.trouble != NULL)
+        firn_fail(&err, FIRN_EIO, "%s", launch.trouble);
+    if (launch.trouble != NULL ||
+        prepare(local, job, &launch, &err) != FIRN_OK) {
         local_forget_attempt(local, job);
         roster_retry(&local->roster, &job->base, err.text);
         return;
@@ -245,8 +249,10 @@ void local_start_some(struct local *local)
     roster_number(&local->roster, &starts);
     herd_release(&search.herd);
     double began_s = local_now_s(local);
-    while (pace_next_s(&local->launches, began_s) <= began_s &&
-           (job = roster_next_to_launch(&local->roster)) != NULL) {
+    for (int n = 0;
+         n < AT_ONCE && pace_next_s(&local->launches, began_s) <= began_s &&
+         (job = roster_next_to_launch(&local->roster)) != NULL;
+         n++) {
         launch_one(local, (struct localjob *)job);
         double now_s = local_now_s(local);
         pace_pay(&local->launches, now_s,

@@ -182,7 +182,10 @@ void slurm_launch(struct slurm *slurm, struct slurmjob *job)
         job->base.grace_s = launch.grace_s;
         job->submit = SUBMIT_ASKED;
         slurm_inbox_start(slurm, job);
-    } else if (prepare(slurm, job, &launch, &err) != FIRN_OK) {
+    } else if (launch.trouble != NULL ||
+               prepare(slurm, job, &launch, &err) != FIRN_OK) {
+        if (launch.trouble != NULL)
+            firn_fail(&err, FIRN_EIO, "%s", launch.trouble);
         slurm_forget_attempt(slurm, job);
         roster_retry(&slurm->roster, &job->base, err.text);
         return;

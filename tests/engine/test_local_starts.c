@@ -179,7 +179,6 @@ static void jobs_whose_numbers_are_not_on_disk_are_not_launched(void **state)
     host.nunkept = 1;
     say(ids, 3);
     settle();
-    livehost_drain(&host);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(livehost_phase(&host, i), FIRN_PHASE_QUEUED);
         never_began(i, 1);
@@ -350,9 +349,9 @@ static void a_shepherd_that_begins_during_the_search_is_not_killed(void **state)
     hold_up();
     assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
     struct firn_event event;
-    while (host.engine->next(host.state, 0, &event, &host.err) &&
-           event.kind == FIRN_EVENT_PHASE)
-        ;
+    do
+        assert_true(host.engine->next(host.state, 0, &event, &host.err));
+    while (event.kind == FIRN_EVENT_PHASE);
     assert_int_equal(late_at, 0);
     assert_int_equal(event.kind, FIRN_EVENT_LEFT); /* FAIL: it is lost */
     assert_int_equal(event.attempt, 1);
