@@ -194,7 +194,7 @@ double book_draw(const struct repro_book *book, const struct repro_part *part,
         return NAN;
     for (int i = 0; i < cell->npatterns; i++)
         sum += value_of(book, &part->scenario->metric[metric], cell,
-                        (size_t)(draw * cell->npatterns + i));
+                        (size_t)draw * (size_t)cell->npatterns + (size_t)i);
     return sum / cell->npatterns;
 }
 
