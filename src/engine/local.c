@@ -14,7 +14,8 @@
  * (3) the number of an attempt is on the host's disk before its shepherd
  *     exists;
  * (4) all that can change wakes the engine: an end, a file, the timer or a
- *     step. A turn that none of them woke does nothing.
+ *     step. A turn that none of them woke does nothing. Every five seconds all
+ *     attempts are looked at, so that a lost event delays a job and no more.
  *
  * Cost: a turn is one system call if nothing woke the engine. Otherwise it is
  * one for each attempt, and a few more for those with news; there are at most
@@ -46,6 +47,7 @@ static struct localjob *find_or_add(struct local *local, firn_job_id id)
 
 static const double look_every_s = 0.05; /* where no event wakes the engine */
 static const double exit_every_s = 5;    /* ... when an exit file appears */
+static const double sweep_every_s = 5;   /* all attempts */
 
 /* --- when to look --------------------------------------------------------- */
 
@@ -92,6 +94,8 @@ static void arm(void *state)
             (const struct localjob *)local->roster.jobs.at[i];
         if (!job->base.is_numbered)
             due = fmin(due, due_s(local, job, now_s));
+        if (job->base.held.nparts > 0)
+            due = fmin(due, fmax(local->sweep_s, now_s));
     }
     roster_wake_arm(&local->roster, now_s, local->has_changes ? now_s : due);
     local->is_stale = false;
@@ -120,6 +124,8 @@ static void turn(void *state)
             local_needs_look(local, job))
             local_look(local, job);
     }
+    if (local->sweep_s <= local_now_s(local))
+        local->sweep_s = local_now_s(local) + sweep_every_s;
     local_ask_some(local);
     local->turned_s = local_now_s(local);
     local_start_some(local);
@@ -138,6 +144,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     roster_open(&local->roster);
     local->launches = local->asks = (struct pace){.burst_s = 0.03};
     local->is_stale = local->has_changes = true;
+    local->sweep_s = local_now_s(local) + sweep_every_s;
     FIRN_TRY(passenv_check(local->pass_env, err));
     FIRN_TRY(gpus_open(&local->gpus, local->spec, err));
     local_foreign_open(local);

@@ -577,7 +577,8 @@ static bool see_exit(struct local *local, struct localjob *job)
 
 bool local_needs_look(const struct local *local, const struct localjob *job)
 {
-    return job->base.is_noted || job->base.watch < 0 || local_is_blind(job) ||
+    return local_now_s(local) >= local->sweep_s || job->base.is_noted ||
+           job->base.watch < 0 || local_is_blind(job) ||
            (job->base.phase != FIRN_PHASE_RUNNING &&
             local_now_s(local) >= job->base.until_s) ||
            is_ended(job);

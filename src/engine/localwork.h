@@ -46,6 +46,7 @@ struct local {
     VEC(struct localboard) boards; /* empty without a driver */
     double foreign_s;              /* the next look for foreign processes */
     struct pace launches, asks;    /* asks: requests to leave */
+    double sweep_s;                /* the next look at all attempts */
     double turned_s;  /* jobs that may start at this time were looked for */
     bool has_changes; /* by a step: look, although nothing woke the engine */
     bool is_stale;    /* the timer is not set for the present state */

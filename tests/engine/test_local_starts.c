@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -298,6 +299,25 @@ static void the_time_to_leave_begins_when_an_attempt_is_asked(void **state)
     assert_int_equal(left.end, FIRN_END_CHECKPOINT);
 }
 
+/* --- a lost event --------------------------------------------------------- */
+
+static void an_attempt_whose_event_is_lost_is_seen_by_the_sweep(void **state)
+{
+    (void)state;
+    say((const int[]){0}, 1);
+    settle();
+    struct roster *roster = &engine()->roster;
+    struct rosterjob *job = roster_find(roster, 0);
+    assert_int_equal(job->phase, FIRN_PHASE_STARTING);
+    assert_int_equal(inotify_rm_watch(roster->notes, job->watch), 0);
+    roster_wake_drain(roster);
+    job->is_noted = false;
+    double limit_s = job->until_s; /* firn would look then, too */
+    await_run(0, 1);
+    assert_true(local_now_s(engine()) < limit_s);
+    end_all(1);
+}
+
 /* --- a shepherd that begins late ------------------------------------------ */
 
 /* When the folder /proc is opened for the `late_at`-th time, a process begins
@@ -396,6 +416,7 @@ int main(int argc, char **argv)
         CASE(
             numbers_without_a_launch_are_found_never_started_by_the_next_engine),
         CASE(the_time_to_leave_begins_when_an_attempt_is_asked),
+        CASE(an_attempt_whose_event_is_lost_is_seen_by_the_sweep),
         CASE(a_shepherd_that_begins_during_the_search_is_not_killed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
