@@ -333,7 +333,7 @@ bool judge_variant(const struct repro_book *book, const struct repro_part *part,
     if (claim->over_policy == claim->of_policy)
         other.over_policy = at;
     *out = judge(book, part, &other);
-    return !out->is_skipped && !out->is_absent;
+    return !out->is_skipped && !out->is_absent && out->by == REPRO_HONEST;
 }
 
 struct repro_tally tally_part(const struct repro_book *book,

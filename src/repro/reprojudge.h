@@ -57,7 +57,8 @@ struct repro_verdict judge(const struct repro_book *book,
                            const struct repro_part *part,
                            const struct repro_claim *claim);
 
-/* The verdict with the variant of policy `of`; false if it has none. */
+/* The verdict with the variant of policy `of`; false if it has none, or if the
+ * claim is judged by the rules of a published simulator, which has none. */
 bool judge_variant(const struct repro_book *book, const struct repro_part *part,
                    const struct repro_claim *claim, struct repro_verdict *out);
 
