@@ -164,7 +164,8 @@ static void a_queue_without_durations_is_not_guessed(void **unused)
     struct firn_buf json = {0};
     struct firn_error err = {0};
     ask.name = ask.app = ask.user = ask.queue = ask.types = "";
-    ask.consistency = "";
+    ask.consistency = ask.guarantee = ask.scan = "";
+    ask.precision = ask.optimizer = ask.attention = ask.checkpointing = "";
     ask.gpus_min = ask.gpus_max = 1;
     ask.duration_s = 5;
     assert_int_equal(dryrun_plan(s.loop, &ask, &json, &err), FIRN_OK);

@@ -49,6 +49,18 @@ static void read_key(unsigned char key[GRP_KEY], const char *hex)
 
 static const struct grp_claim some_claim = {1, 11, 12, 2, 1, 1, 4000, 5000};
 
+/* Field by field: the bytes between and behind fields are not the claim's. */
+static void assert_claim(const struct grp_claim *a, const struct grp_claim *b)
+{
+    assert_int_equal(a->kind, b->kind);
+    assert_true(a->name == b->name && a->shape == b->shape);
+    assert_int_equal(a->world, b->world);
+    assert_int_equal(a->first, b->first);
+    assert_int_equal(a->nprocs, b->nprocs);
+    assert_int_equal(a->port, b->port);
+    assert_int_equal(a->called, b->called);
+}
+
 static void members_know_each_other_and_the_claim_arrives(void **state)
 {
     (void)state;
@@ -60,7 +72,7 @@ static void members_know_each_other_and_the_claim_arrives(void **state)
     out = feed(&a, feed(&b, out));
     feed(&b, out);
     assert_int_equal(b.state, SHAKE_JUDGE);
-    assert_memory_equal(&b.claim, &some_claim, sizeof some_claim);
+    assert_claim(&b.claim, &some_claim);
     struct grp_shake refused = a, refusing = b;
     feed(&a, firn_grp_shake_judge(&b, NULL));
     assert_int_equal(a.state, SHAKE_DONE);
