@@ -120,7 +120,7 @@ await_firnd()
         words=$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")
         case $words in
         *firnd\ *) ! build/firn ls >/dev/null 2>&1 || break ;;
-        bash\ *) ;; # it is not firnd yet
+        '' | *bash\ *) ;; # it is not firnd yet; empty during execve()
         *) break ;;
         esac
         sleep 0.1
