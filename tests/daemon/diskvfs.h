@@ -25,8 +25,8 @@ long disk_calls(void);
 /* From the n-th call on a file on (1: the next) `times` of them return `code`
  * and do nothing; 0: none ever. Calls that cannot return it do not count:
  * SQLITE_IOERR (each call with its own extended code), SQLITE_IOERR_NOMEM,
- * SQLITE_BUSY (locks), SQLITE_CANTOPEN, SQLITE_FULL (writes). Waiting for a lock
- * takes no time meanwhile. */
+ * SQLITE_BUSY (locks), SQLITE_CANTOPEN, SQLITE_FULL (writes). Waiting for a
+ * lock takes no time meanwhile. */
 void disk_refuse(int code, long from, long times);
 /* Such calls since the last disk_refuse(). */
 long disk_refusable(void);
