@@ -130,6 +130,9 @@ FIRN_API enum firn_status firn_group_max(struct firn_group *group,
                                          int64_t *value,
                                          struct firn_error *err);
 
+/* Seconds for which a process waits for another. */
+FIRN_API double firn_group_timeout_s(const struct firn_group *group);
+
 /* Gradient bytes that this process has handed to others or taken from them
  * (shared memory counts as well), since it was opened. */
 FIRN_API uint64_t firn_group_bytes(const struct firn_group *group);

@@ -424,6 +424,11 @@ enum firn_status firn_group_reduce(struct firn_group *group, float *out,
     return FIRN_OK;
 }
 
+double firn_group_timeout_s(const struct firn_group *group)
+{
+    return group->timeout_s;
+}
+
 uint64_t firn_group_bytes(const struct firn_group *group)
 {
     return group->nbytes;
