@@ -312,6 +312,10 @@ _OUT = POINTER(c_void_p)
 # name: (result, arguments); a result of None is void, "status" is checked.
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_fold_f32": (None, [c_void_p, POINTER(c_void_p), c_size, c_size, c_float]),
+    "firn_fold_tree_f32": (
+        None,
+        [c_void_p, POINTER(c_void_p), POINTER(c_size), c_size, c_size, c_float],
+    ),
     "firn_fold_f64": (None, [c_void_p, POINTER(c_void_p), c_size, c_size, c_double]),
     "firn_fold_add_f32": (None, [c_void_p, c_void_p, c_size]),
     "firn_fold_add_f64": (None, [c_void_p, c_void_p, c_size]),
