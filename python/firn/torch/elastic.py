@@ -7,8 +7,8 @@
 
 Each turn of the loop is the forward and backward pass of one thread (a virtual
 rank) on its batch. When all threads of the process had theirs, the gradients of
-all threads of all processes are summed in the order of threads and divided by
-V, and the optimiser takes a step: what DDP on V processes with
+all threads of all processes are summed in a fixed order (firn.tree) and divided
+by V, and the optimiser takes a step: what DDP on V processes with
 ``fixed_order_hook`` computes, on however many processes there are.
 
 A thread's own state is put in place before its turn and taken out after it:
@@ -36,9 +36,9 @@ from torch import nn
 
 from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
-from firn.group import Alone, Group, Place, amount_of, number_of
+from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
-from firn.torch import reduce, states
+from firn.torch import reduce, states, sums
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
@@ -125,15 +125,7 @@ class Elastic(Decides):
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
         o, place, flat = self.options, self.place, self.flat
-        self.group: Any = Alone()
-        if place.nprocs == 1 and not o.offload:
-            self.reducer: Any = reduce.Running(flat, place.nthreads)
-        else:
-            chain = o.chain and reduce.is_contiguous(place.owner)
-            self.group = Group(place, flat.n, chain=chain)
-            chained = self.group.slot(place.mine[0]) is None
-            kind = reduce.Chain if chained else reduce.Slots
-            self.reducer = kind(flat, place, self.group)
+        self.group, self.reducer, self.sums = sums.open_sums(o, place, flat)
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
         self.reporter = Reporter(speaks=place.rank == 0)
@@ -147,8 +139,16 @@ class Elastic(Decides):
         if self.place.nprocs == 1:
             return
         tensors = list(self.model.parameters()) + list(self.model.buffers())
+        self.bcast_all([tensor.data for tensor in tensors])
+
+    def bcast_all(self, tensors: "list[torch.Tensor]", root: int = 0) -> None:
+        """Tensors of process ``root`` into those of all others; on the device
+        where gradients stay there too."""
+        if isinstance(self.reducer, sums.Exchange):
+            self.reducer.bcast(tensors, root)
+            return
         for tensor in tensors:
-            self.bcast(tensor.data)
+            self.bcast(tensor, root)
 
     def bcast(self, tensor: torch.Tensor, root: int = 0) -> None:
         """A tensor of process ``root`` into that of all others."""
@@ -249,8 +249,7 @@ class Elastic(Decides):
             source = self.buffers.flat(0)
         else:
             source = [t.clone() for t in self.buffers.flat(self.mine[0])]
-        for tensor in source:
-            self.bcast(tensor, owner)
+        self.bcast_all(source, owner)
         self.buffers.spread(source)
 
     # --- the loop ------------------------------------------------------------
@@ -310,8 +309,7 @@ class Elastic(Decides):
         self._spent("data", since)
         for p in self.flat.live():
             p.grad = None
-        if self.options.one_backward and isinstance(self.reducer, reduce.Running):
-            self.reducer.begin(not self._looks)
+        self.reducer.begin(self.options.one_backward and not self._looks)
         self.freezing.settle()
         self._backward_s = 0.0
         self._nbackward = 0

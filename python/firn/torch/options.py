@@ -47,12 +47,29 @@ class Options:
     freeze: FreezeOptions | str | None = None
     replay: Sequence[Decided] = ()
     """The decision log of an earlier run, to be taken instead of deciding."""
+    sum: str | None = None
+    """The order in which gradients are summed: "tree" or "chain" (firn.tree).
+    None: FIRN_SUM, else that of the checkpoint, else the tree."""
+    through: str | None = None
+    """How gradients go between processes: "distributed" (torch.distributed:
+    NCCL or gloo), "memory" (firn's own: shared memory, TCP between hosts).
+    None: FIRN_THROUGH, else "distributed" where every process has a GPU of its
+    own, else "memory". All give the same bits."""
+    bucket_mb: float = 25.0
+    """"distributed": MiB of gradients that are sent together, as DDP's
+    bucket_cap_mb."""
+    peer_timeout_s: float = 0.0
+    """Seconds for which a process waits for another; 0: FIRN_PEER_TIMEOUT_S,
+    else 300."""
     chain: bool = False
-    """Constant memory between processes too; neighbouring threads only."""
+    """"memory": no slots of shared memory, but sums that are made as gradients
+    come: log2 V vectors a process in the tree. In the chain one vector, where
+    every process has neighbouring threads."""
     one_backward: bool = False
-    """One process: every turn has exactly one backward pass and uses every
-    parameter, so its gradients may be added to the sum as they come. No second
-    gradient is then held; ``p.grad`` is the sum so far, not the turn's own."""
+    """Every turn has exactly one backward pass and uses every parameter, so its
+    gradients may be added to the sum as they come (no second gradient is then
+    held; ``p.grad`` is the sum so far, not the turn's own) and, between
+    processes ("distributed"), sent while the backward pass goes on."""
     offload: bool = False
     """From CUDA: gradients go to the host by copies of their own stream."""
     folder: str | None = None

@@ -2,6 +2,7 @@
 
     train/progress    i64: version, step, ordinary, due, threads, elements,
                       layers, steps that were measured
+    train/sum         "tree" or "chain": the order of sums; absent: chain
     train/decisions   the freezer: log, variances, what is owed
     train/meansq      f64 by layer: squares of mean gradients, for the variance
     model/<name>      parameters, and the buffers that threads share
@@ -168,6 +169,7 @@ def _write(job: "Elastic", threads: list[bytes]) -> None:
     try:
         progress = torch.tensor(_progress(job), dtype=torch.int64)
         _put(writer, _section("train/progress", progress))
+        writer.put("train/sum", job.sums.order.encode())
         writer.put("train/decisions", job.freezer.save())
         _put(writer, _section("train/meansq", job.freezing.profile.means))
         for name, tensor in _shared(job):
@@ -223,6 +225,10 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     """All of a checkpoint, into the job."""
     progress = _tensor(ckpt["train/progress"]).tolist()
     _check(job, progress)
+    named = ckpt["train/sum"].bytes().decode() if "train/sum" in ckpt else "chain"
+    order, message = job.sums.take(named)
+    job.reducer.set_sum(order)
+    job.message = job.message or message
     for name, tensor in _shared(job):
         _copy(ckpt, name, tensor)
     for name, thing in _objects(job).items():
