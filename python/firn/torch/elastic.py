@@ -38,12 +38,12 @@ from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
 from firn.group import Alone, Group, Place, amount_of, number_of
 from firn.report import Reporter
-from firn.torch import reduce, states
+from firn.torch import guards, hashing, reduce, states
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
 from firn.torch.loader import Inline, Plan, Shared
-from firn.torch.options import Options
+from firn.torch.losses import Losses
 from firn.torch.saving import resume, save
 
 
@@ -73,7 +73,11 @@ class Elastic(Decides):
         dataset: Any,
         **options: Any,
     ) -> None:
-        self.options = o = Options(**options)
+        self.options = o = guards.options_of(options)
+        guards.check_model(model)
+        guards.check_optimizer(optimizer, model)
+        guards.check_scheduler(o.scheduler, optimizer)
+        guards.check_dataset(dataset)
         self.model, self.optimizer = model, optimizer
         self.place = Place.of_environment(o.threads, o.layout)
         self.name = self.place.job
@@ -86,20 +90,24 @@ class Elastic(Decides):
         self.message = ""
         self.stopped = False
         self.loss = 0.0
+        self.epoch_loss: float | None = None
         self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
         self.nswitches = 0
-        self._looks = self._in_step = False
+        self._looks = self._in_step = self._in_turn = False
+        self._is_finished = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
         self._open_threads()
+        guards.check_saved(self)
         if o.resume and self.folder:
             resume(self)
         self.freezing.apply()
+        self.turns = guards.Turns(self)
 
     # --- opening ---------------------------------------------------------
 
@@ -107,6 +115,7 @@ class Elastic(Decides):
         """Layers, the flat gradient, the freezer."""
         o = self.options
         self.layers = list(o.layers) if o.layers is not None else layers_of(self.model)
+        guards.check_layers(self.layers, self.optimizer)
         self.flat = reduce.Flat([layer.params for layer in self.layers])
         rule = o.freeze if o.freeze is not None else os.environ.get("FIRN_FREEZE")
         if not isinstance(rule, FreezeOptions):
@@ -190,6 +199,7 @@ class Elastic(Decides):
         o = self.options
         self.mine = self.place.mine
         self.buffers = Buffers(self.model, self.mine, o.shared_buffers)
+        self.losses = Losses(self.mine)
         self.rng: dict[int, states.States] = {}
         self._outside = states.take(self._cuda_device())
         for thread in self.mine:
@@ -263,13 +273,25 @@ class Elastic(Decides):
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        return min(1.0, self.ordinary / (self.options.epochs * self.steps_per_epoch))
+        return 1.0 if self._is_finished else min(1.0, self.ordinary / self.total_steps)
+
+    @property
+    def total_steps(self) -> int:
+        """Ordinary steps of the whole training: epochs, or max_steps if fewer."""
+        total = self.options.epochs * self.steps_per_epoch
+        return min(total, self.options.max_steps or total)
+
+    def finish(self) -> None:
+        """The training is done at the next boundary, before its last epoch
+        (early stopping). Call it in all processes, in the same step."""
+        self._is_finished = True
 
     @property
     def done(self) -> bool:
         """Trained to the end, with all extra steps."""
-        total = self.options.epochs * self.steps_per_epoch
-        return self.ordinary >= total and self._due == 0
+        return self._is_finished or (
+            self.ordinary >= self.total_steps and self._due == 0
+        )
 
     def __iter__(self) -> Iterator[Any]:
         self._not_in_a_step()
@@ -285,10 +307,27 @@ class Elastic(Decides):
             for thread in self.mine:
                 self._enter(thread)
                 yield self._turn(thread, epoch, batch)
-                self._end_turn(thread)
-            self._update()
-            self._in_step = False
+                self.end_turn()
         self._end()
+
+    def end_turn(self) -> None:
+        """Ends the turn of the thread that is in place; after the last thread
+        the optimiser takes its step. The loop does it by itself; a library that
+        has to know when the step is taken calls it at the end of its own turn."""
+        if not self._in_turn:
+            return
+        self._in_turn = False
+        thread = self._inside
+        self._end_turn(thread)
+        if thread != self.mine[-1]:
+            return
+        self._update()
+        self._in_step = False
+        every = self.options.compare_every
+        if every and self.step % every == 0:
+            hashing.compare(self)
+        if self.options.on_step is not None:
+            self.options.on_step(self)
 
     def _not_in_a_step(self) -> None:
         """What is left in the middle of a step cannot be taken up again."""
@@ -315,6 +354,8 @@ class Elastic(Decides):
         self.freezing.settle()
         self._backward_s = 0.0
         self._nbackward = 0
+        self.turns.begin()
+        self._in_turn = True
         self._turn_since = self._now()
         return data
 
@@ -335,6 +376,7 @@ class Elastic(Decides):
         loss.backward()
         self._backward_s += self._now() - since
         self._losses.append(loss.detach())
+        self.losses.add(self._inside, loss, self._nbackward == 1)
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
         """The batch in as many passes as are wanted now, each with its weight.
@@ -355,6 +397,8 @@ class Elastic(Decides):
         backward = self._backward_s or whole * 2 / 3
         self._add_time("backward", backward)
         self._add_time("forward", whole - backward)
+        self.turns.end()
+        self.turns.check_gradients()
         since = time.perf_counter()
         grads = self.reducer.put(thread)
         self._spent("reduce", since)
@@ -370,7 +414,9 @@ class Elastic(Decides):
             self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
+        self.turns.is_update = True
         (self.options.update or self.optimizer.step)()
+        self.turns.is_update = False
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
@@ -417,6 +463,8 @@ class Elastic(Decides):
         o = self.options
         decided = False
         if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
+            self.epoch_loss = self.losses.mean(self)
+            self.losses.reset()
             decided = self._decide()
             if o.on_epoch is not None:
                 o.on_epoch(self)
@@ -472,6 +520,8 @@ class Elastic(Decides):
         self._not_in_a_step()
         if self.folder:
             self._leave()
+            if self.options.compare_every:
+                hashing.compare(self)
             save(self)
             self._saved_s = time.monotonic()
 
@@ -487,7 +537,7 @@ class Elastic(Decides):
         if not self.stopped:
             return
         if self.options.on_stop == "exit":
-            if not self.folder:
+            if not self.folder and self.step > 0:
                 raise FirnError(
                     "ordered to stop, but there is no folder for a checkpoint: "
                     "set FIRN_DIR"
@@ -497,6 +547,7 @@ class Elastic(Decides):
 
     def close(self) -> None:
         """Frees everything but the model."""
+        self.turns.close()
         self.source.close()
         self.reducer.close()
         self.reporter.close()
