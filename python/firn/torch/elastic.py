@@ -38,7 +38,7 @@ from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
 from firn.group import Alone, Group, Place, amount_of, number_of
 from firn.report import Reporter
-from firn.torch import guards, hashing, reduce, states
+from firn.torch import guards, hashing, reduce, states, streams
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
@@ -173,13 +173,19 @@ class Elastic(Decides):
         """The samples of each thread."""
         o, place = self.options, self.place
         by = place.nprocs if "sampler" in o.ablate else place.nthreads
-        self.plan = Plan(
+        if isinstance(dataset, torch.utils.data.IterableDataset):
+            self._open_stream(dataset)
+            return
+        if o.steps_per_epoch:
+            raise FirnError("steps_per_epoch= is for an IterableDataset only")
+        self.plan: Any = Plan(
             dataset,
             by,
             o.batch_size,
             shuffle=o.shuffle,
             drop_last=o.drop_last,
             seed=o.sampler_seed,
+            sampler=o.sampler,
         )
         if o.workers == 0:
             self.source: Any = Inline(dataset, self.plan, o.collate)
@@ -193,6 +199,16 @@ class Elastic(Decides):
                 collate=o.collate,
             )
         self.steps_per_epoch = self.plan.nbatches
+
+    def _open_stream(self, dataset: Any) -> None:
+        """A stream for each thread."""
+        o, place = self.options, self.place
+        streams.check(dataset, o)
+        self.plan = streams.Plan(o.batch_size, o.steps_per_epoch)
+        self.source = streams.Streams(
+            dataset, self.plan, place.nthreads, place.mine, o.collate
+        )
+        self.steps_per_epoch = o.steps_per_epoch
 
     def _open_threads(self) -> None:
         """The contexts of this process's threads, all fresh."""
@@ -363,8 +379,9 @@ class Elastic(Decides):
         """Whose samples these are: the thread's, unless a test says not."""
         return self.place.rank if "sampler" in self.options.ablate else thread
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """loss.backward(), timed, and the loss kept for reports.
+    def backward(self, loss: torch.Tensor, scaler: Any = None) -> None:
+        """loss.backward(), timed, and the loss kept for reports. ``scaler``, a
+        GradScaler, scales the loss before the backward pass.
 
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
@@ -373,7 +390,7 @@ class Elastic(Decides):
         if self.options.one_backward and self._nbackward > 1:
             raise FirnError("two backward passes in a turn, but one_backward is set")
         since = self._now()
-        loss.backward()
+        (loss if scaler is None else scaler.scale(loss)).backward()
         self._backward_s += self._now() - since
         self._losses.append(loss.detach())
         self.losses.add(self._inside, loss, self._nbackward == 1)

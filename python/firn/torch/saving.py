@@ -294,7 +294,7 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     profile.nsteps = progress[7]
     profile.means = _tensor(ckpt["train/meansq"]).to(profile.means.device)
     epoch, batch = divmod(job.step, job.steps_per_epoch)
-    if batch > 0:
+    if batch > 0 or getattr(job.source, "crosses_epochs", False):
         for thread in job.mine:
             at = f"thread/{thread}/loader"
             data = ckpt[at].bytes() if at in ckpt else b""
