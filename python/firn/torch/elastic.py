@@ -96,7 +96,7 @@ class Elastic(Decides):
         self._decided_at = 0
         self.nswitches = 0
         self._looks = self._in_step = self._in_turn = False
-        self._is_finished = False
+        self._is_finished = self._is_outside = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
@@ -250,21 +250,34 @@ class Elastic(Decides):
         self._inside = -1
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Between two steps: the model in evaluation mode with the buffers of
-        this process's first thread (thread 0's in its process), no gradients;
-        no thread's generator is touched."""
+    def outside(self) -> Iterator[None]:
+        """Between two steps: no thread's generators are in place, the buffers
+        are those of this process's first thread (thread 0's in its process).
+        What is drawn here changes no bits of the training."""
+        if self._is_outside:
+            yield
+            return
         self._leave()
         states.give(self._outside, self._cuda_device())
         self.buffers.enter(self.mine[0])
-        was = self.model.training
-        self.model.eval()
+        self._is_outside = True
         try:
-            with torch.no_grad():
-                yield
+            yield
         finally:
-            self.model.train(was)
+            self._is_outside = False
             self._outside = states.take(self._cuda_device())
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """As outside(), with the model in evaluation mode and no gradients."""
+        with self.outside():
+            was = self.model.training
+            self.model.eval()
+            try:
+                with torch.no_grad():
+                    yield
+            finally:
+                self.model.train(was)
 
     def _spread_buffers(self) -> None:
         """Thread 0's buffers to all threads, before a step."""
@@ -343,7 +356,8 @@ class Elastic(Decides):
         if every and self.step % every == 0:
             hashing.compare(self)
         if self.options.on_step is not None:
-            self.options.on_step(self)
+            with self.outside():
+                self.options.on_step(self)
 
     def _not_in_a_step(self) -> None:
         """What is left in the middle of a step cannot be taken up again."""
@@ -386,12 +400,17 @@ class Elastic(Decides):
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
-        self._nbackward += 1
-        if self.options.one_backward and self._nbackward > 1:
-            raise FirnError("two backward passes in a turn, but one_backward is set")
         since = self._now()
         (loss if scaler is None else scaler.scale(loss)).backward()
         self._backward_s += self._now() - since
+        self.note_loss(loss)
+
+    def note_loss(self, loss: torch.Tensor) -> None:
+        """After a backward pass that another library did: keeps the loss for
+        reports, and notes that there was one."""
+        self._nbackward += 1
+        if self.options.one_backward and self._nbackward > 1:
+            raise FirnError("two backward passes in a turn, but one_backward is set")
         self._losses.append(loss.detach())
         self.losses.add(self._inside, loss, self._nbackward == 1)
 
@@ -484,7 +503,8 @@ class Elastic(Decides):
             self.losses.reset()
             decided = self._decide()
             if o.on_epoch is not None:
-                o.on_epoch(self)
+                with self.outside():
+                    o.on_epoch(self)
         decided = self._obey(frozen, passes) or decided
         if self.done:
             return False
