@@ -46,6 +46,13 @@ def amount_of(name: str, most: float, env: Mapping[str, str] = os.environ) -> fl
     return value
 
 
+def complete_environment() -> None:
+    """Sets LOCAL_WORLD_SIZE to what firn takes it for where it is not set: all
+    processes are on this host. Other libraries take it for 1."""
+    if os.environ.get("WORLD_SIZE") and not os.environ.get("LOCAL_WORLD_SIZE"):
+        os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
+
+
 def even_layout(nthreads: int, nprocs: int) -> list[int]:
     """Owners of threads in even, contiguous runs, larger ones first."""
     share, more = divmod(nthreads, nprocs)
