@@ -7,7 +7,8 @@
  *
  * --without breaks that on purpose, one rule at a time, to show that each of
  * them is needed: rng and buffers are not carried from thread to thread,
- * sampler goes by process, sum adds the threads of a process first.
+ * sampler goes by process, sum adds the threads of a process first; passes
+ * takes no orders to run a batch in several.
  */
 #include "loop.h"
 #include <firn/train.h>
@@ -73,7 +74,8 @@ static double learn(struct loop *loop, int thread)
 {
     double started_s = loop_now_s();
     size_t n = next_batch(loop, thread);
-    size_t npasses = firn_train_passes(loop->train);
+    size_t npasses =
+        broken(loop, "passes") ? 1 : firn_train_passes(loop->train);
     npasses = npasses < 1 ? 1 : npasses > n ? n : npasses;
     double loss = 0;
     loop->model.forward_s = 0;

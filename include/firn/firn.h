@@ -7,6 +7,7 @@
 #include <firn/alloc.h>
 #include <firn/api.h>
 #include <firn/bytes.h>
+#include <firn/can.h>
 #include <firn/ckpt.h>
 #include <firn/cluster.h>
 #include <firn/compat.h>

@@ -53,6 +53,7 @@
  */
 #ifndef FIRN_TRAIN_H
 #define FIRN_TRAIN_H
+#include <firn/can.h>
 #include <firn/ckpt.h>
 #include <firn/feed.h>
 #include <firn/fold.h>
@@ -146,6 +147,13 @@ FIRN_API int firn_train_rank(const struct firn_train *train);
  * to the next boundary. */
 FIRN_API void firn_train_time(struct firn_train *train,
                               enum firn_step_part part, double seconds);
+/* Says which orders the program obeys, FIRN_CAN_* of firn/can.h, instead of
+ * what the library finds out by itself: resize if it resumes from a folder of
+ * checkpoints; passes if it calls firn_train_passes(); freeze if it calls
+ * firn_train_start() or firn_train_frozen(); partner if it calls
+ * firn_mate_find(); after if it calls firn_train_begin_after(); the others
+ * never. It is reported after the first step of each start. */
+FIRN_API void firn_train_can(struct firn_train *train, unsigned can);
 /* The trainer's own target is met, in all processes at the same step: the next
  * boundary is the last, as if its epochs were over. */
 FIRN_API void firn_train_finish(struct firn_train *train);

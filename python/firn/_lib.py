@@ -154,6 +154,7 @@ class TrainerReport(ctypes.Structure):
         ("psi", c_double),
         ("variance", POINTER(c_double)),
         ("nlayers", c_size),
+        ("can", c_int),
     ]
 
 
@@ -165,6 +166,7 @@ class Orders(ctypes.Structure):
         ("passes", c_int),
         ("stop", c_int),
         ("prepare_s", c_int),
+        ("batch", c_int),
     ]
 
 

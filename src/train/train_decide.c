@@ -213,7 +213,7 @@ static bool refreezes(const struct firn_train *t)
 static int passes_ordered(const struct firn_train *t)
 {
     int n = t->word.passes > 0 ? t->word.passes : t->passes_asked;
-    return n > 0 && (unsigned)n != firn_train_passes(t) ? n : 0;
+    return n > 0 && (unsigned)n != firn_train_npasses(t) ? n : 0;
 }
 
 /* Process 0 takes what is due. An order on frozen layers goes before the rule,
@@ -285,6 +285,14 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
 
 /* --- reports ------------------------------------------------------------- */
 
+/* As the program says, else as it was seen to do. */
+static unsigned abilities(const struct firn_train *t)
+{
+    if (t->can >= 0)
+        return (unsigned)t->can;
+    return *t->used | (firn_mate_is_asked() ? FIRN_CAN_PARTNER : 0u);
+}
+
 void firn_train_report(struct firn_train *t)
 {
     struct firn_trainer_report r = firn_trainer_report_unknown();
@@ -292,7 +300,9 @@ void firn_train_report(struct firn_train *t)
     r.epoch = firn_train_epoch(t);
     r.progress = progress_of(t);
     r.effective = t->effective;
-    if (t->recent.nsteps > 0) {
+    bool is_slow = /* a first step alone says little of the others */
+        t->said_can == 0 && t->recent.nsteps == 1 && t->report_every > 1;
+    if (t->recent.nsteps > 0 && !is_slow) {
         r.step_s = t->is_paired && t->step > t->reported_step
                        ? (firn_train_now_s() - t->reported_s) /
                              (double)(t->step - t->reported_step)
@@ -305,7 +315,8 @@ void firn_train_report(struct firn_train *t)
         r.loss = t->loss;
     if (isfinite(t->metric))
         r.metric = t->metric;
-    r.passes = (int)firn_train_passes(t);
+    unsigned can = abilities(t);
+    r.passes = can & FIRN_CAN_PASSES ? (int)firn_train_npasses(t) : 1;
     r.nfrozen = (int)firn_freezer_frozen(t->freezer);
     r.nthreads = t->nthreads;
     r.nprocs = t->nprocs;
@@ -313,6 +324,10 @@ void firn_train_report(struct firn_train *t)
     if (t->has_variance && t->nlayers <= FIRN_MESSAGE_LAYERS) {
         r.variance = t->variance;
         r.nlayers = t->nlayers;
+    }
+    if (t->recent.nsteps > 0) {
+        r.can = (int)can;
+        t->said_can = t->step + 1;
     }
     firn_reporter_say(t->reporter, &r, NULL); /* a report may be lost */
     t->recent = (struct firn_steptimes){0};

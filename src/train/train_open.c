@@ -54,14 +54,16 @@ static bool allocate(struct firn_train *t, const struct firn_train_config *c,
     t->name = copy_text(env->name);
     t->dir = env->dir != NULL ? copy_text(env->dir) : NULL;
     t->layer_start = malloc((l + 1) * sizeof *t->layer_start);
+    t->used = calloc(1, sizeof *t->used);
     t->pulse = calloc(1, t->pulse_bytes);
     t->pulses = calloc((size_t)t->nprocs, t->pulse_bytes);
     t->squares = calloc(l, sizeof *t->squares);
     t->meansq = calloc(l, sizeof *t->meansq);
     t->variance = calloc(l, sizeof *t->variance);
     if (t->name == NULL || (env->dir != NULL && t->dir == NULL) ||
-        t->layer_start == NULL || t->pulse == NULL || t->pulses == NULL ||
-        t->squares == NULL || t->meansq == NULL || t->variance == NULL)
+        t->used == NULL || t->layer_start == NULL || t->pulse == NULL ||
+        t->pulses == NULL || t->squares == NULL || t->meansq == NULL ||
+        t->variance == NULL)
         return false;
     memcpy(t->layer_start, c->layer_start, (l + 1) * sizeof *t->layer_start);
     return true;
@@ -87,6 +89,7 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->word = (struct train_pulse){.nfrozen = -1, .passes = -1};
     t->metric = -1;
     t->loss = -1;
+    t->can = -1;
 }
 
 static enum firn_status open_group(struct firn_train *t,
@@ -220,6 +223,7 @@ void firn_train_release(struct firn_train *t)
     free(t->name);
     free(t->dir);
     free(t->layer_start);
+    free(t->used);
     free(t->pulse);
     free(t->pulses);
     free(t->squares);
@@ -318,8 +322,18 @@ uint64_t firn_train_epoch(const struct firn_train *train)
     return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
 }
 
-unsigned firn_train_passes(const struct firn_train *train)
+void firn_train_uses(const struct firn_train *t, unsigned can)
 {
-    unsigned n = firn_freezer_passes(train->freezer);
+    *t->used |= can;
+}
+
+size_t firn_train_first(const struct firn_train *t)
+{
+    return t->layer_start[firn_freezer_frozen(t->freezer)];
+}
+
+unsigned firn_train_npasses(const struct firn_train *t)
+{
+    unsigned n = firn_freezer_passes(t->freezer);
     return n > 0 ? n : 1;
 }

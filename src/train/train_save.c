@@ -284,6 +284,7 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         *resumed = false;
     if (t->dir == NULL)
         return FIRN_OK;
+    firn_train_uses(t, FIRN_CAN_RESIZE);
     enum firn_status status = FIRN_OK;
     if (t->rank == 0)
         status = find(t, &ckpt, &why);

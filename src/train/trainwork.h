@@ -105,6 +105,10 @@ struct firn_train {
     double entered_s, compute_s, reduced_s, switched_s;
     double reported_s;      /* paired: when it last reported, */
     uint64_t reported_step; /* and at which step */
+    unsigned *used;    /* FIRN_CAN_*: what the program was seen to call for; its
+                        * own memory, as readers of a const session write it */
+    int can;           /* as the program says; negative: it does not */
+    uint64_t said_can; /* 1 + the step whose report first had it; 0: none */
     char messages[TRAIN_MESSAGES];
 };
 
@@ -122,6 +126,18 @@ double firn_train_now_s(void);
 /* Adds a line to the session's messages. */
 void firn_train_say(struct firn_train *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The program called for this: it can do it. */
+void firn_train_uses(const struct firn_train *t, unsigned can);
+/* What firn_train_start() and firn_train_passes() return; a call by the library
+ * is no sign that the program obeys. */
+size_t firn_train_first(const struct firn_train *t);
+unsigned firn_train_npasses(const struct firn_train *t);
+
+/* --- mate.c --- */
+
+/* Has the program asked for a partner in this process? */
+bool firn_mate_is_asked(void);
 
 /* --- train.c --- */
 

@@ -63,6 +63,9 @@ class Options:
     also: Mapping[str, Any] = field(default_factory=dict)
     """Further objects with state_dict() that belong into checkpoints."""
     report_every: int = 10
+    can: Sequence[str] | None = None
+    """Orders that the loop obeys, words of firn.report.CAN; None: what
+    :meth:`Elastic.can` finds out."""
     on_epoch: Callable[["Elastic"], None] | None = None
     """Called at the end of every epoch, between two steps."""
     on_stop: str = "exit"
