@@ -6,6 +6,7 @@
 #define FIRN_FIRN_H
 #include <firn/alloc.h>
 #include <firn/api.h>
+#include <firn/batchrule.h>
 #include <firn/bytes.h>
 #include <firn/can.h>
 #include <firn/ckpt.h>

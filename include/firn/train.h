@@ -48,11 +48,16 @@
  *   FIRN_FREEZE_MAX  the share of layers that may be frozen, by whatever rule
  *                  or order; it holds beside the config's own
  *   FIRN_PASSES    sub-batches of a batch
+ *   FIRN_BATCH     samples of a step, over all threads
+ *   FIRN_BATCH_RULE  none | linear | sqrt | adascale (firn/batchrule.h)
+ *   FIRN_FROZEN    layers to freeze at this start, if FIRN_FREEZE has a rule;
+ *                  the rule goes on from there
  * Jobs of more than one process that run on a host at once
  * need different FIRN_JOB or MASTER_PORT.
  */
 #ifndef FIRN_TRAIN_H
 #define FIRN_TRAIN_H
+#include <firn/batchrule.h>
 #include <firn/can.h>
 #include <firn/ckpt.h>
 #include <firn/feed.h>
@@ -91,6 +96,10 @@ struct firn_train_config {
     const struct firn_mate *as; /* the session of that job (firn/mate.h), which
                                    goes before FIRN_JOB, FIRN_DIR, ...; it has
                                    no FIRN_LAYOUT, and the next port. NULL */
+    const struct firn_sampler *sampler; /* whose batches are the steps: another
+                                   batch can be ordered then, and
+                                   steps_per_epoch is firn_sampler_batches().
+                                   NULL: the batch stays */
 };
 
 /* Bytes of the public struct called `name` ("firn_group_config") in this
@@ -139,6 +148,14 @@ FIRN_API uint64_t firn_train_epoch(const struct firn_train *train);
 FIRN_API size_t firn_train_start(const struct firn_train *train);  /* element */
 FIRN_API size_t firn_train_frozen(const struct firn_train *train); /* layers */
 FIRN_API unsigned firn_train_passes(const struct firn_train *train);
+/* Samples of one thread's batch in the present step, of a session with a
+ * sampler: an ordered batch over V, rounded down, and no more than an epoch
+ * has. It changes at the end of an epoch only, and the next epoch of data
+ * begins there. 0 without a sampler. */
+FIRN_API int firn_train_batch(const struct firn_train *train);
+/* The factor on the learning rate that goes with the batch, by FIRN_BATCH_RULE;
+ * 1 for the submitted batch. */
+FIRN_API double firn_train_rate(const struct firn_train *train);
 FIRN_API double firn_train_loss(const struct firn_train *train);
 FIRN_API int firn_train_rank(const struct firn_train *train);
 /* Adds a time to the present step's split. Parts without a time are worked out:
@@ -151,7 +168,8 @@ FIRN_API void firn_train_time(struct firn_train *train,
  * what the library finds out by itself: resize if it resumes from a folder of
  * checkpoints; passes if it calls firn_train_passes(); freeze if it calls
  * firn_train_start() or firn_train_frozen(); partner if it calls
- * firn_mate_find(); after if it calls firn_train_begin_after(); the others
+ * firn_mate_find(); after if it calls firn_train_begin_after(); batch if it has
+ * a sampler and calls firn_train_batch() and firn_train_rate(); the others
  * never. It is reported after the first step of each start. */
 FIRN_API void firn_train_can(struct firn_train *train, unsigned can);
 /* The trainer's own target is met, in all processes at the same step: the next

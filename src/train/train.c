@@ -39,6 +39,7 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
         .stop = orders.stop > 0,
         .nfrozen = t->rank == 0 ? orders.nfrozen : -1,
         .passes = t->rank == 0 ? orders.passes : -1,
+        .batch = t->rank == 0 ? orders.batch : -1,
         .save = t->rank == 0 && t->every_s > 0 &&
                 firn_train_now_s() - t->saved_s >= t->every_s,
     };
@@ -74,8 +75,7 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
 
 bool firn_train_is_done(const struct firn_train *t)
 {
-    return t->is_finished ||
-           (t->due == 0 && t->ordinary >= t->nepochs * t->steps_per_epoch);
+    return t->is_finished || (t->due == 0 && firn_train_epoch(t) >= t->nepochs);
 }
 
 /* A checkpoint that fails stops training only when it was to be the last. */

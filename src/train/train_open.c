@@ -36,7 +36,9 @@ static enum firn_status check_config(const struct firn_train_config *c,
                              "layer %zu ends before it "
                              "starts",
                              l);
-    if (c->steps_per_epoch == 0)
+    if (c->sampler != NULL)
+        FIRN_TRY(firn_sampler_check(c->sampler, err));
+    else if (c->steps_per_epoch == 0)
         return firn_fail(err, FIRN_EINVAL, "an epoch needs at least one step");
     if (c->freeze.nlayers != 0 && c->freeze.nlayers != c->nlayers)
         return firn_fail(err, FIRN_EINVAL,
@@ -86,7 +88,15 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->saved_s = firn_train_now_s();
     t->keep = c->keep;
     t->report_every = c->report_every > 0 ? c->report_every : 10;
-    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1};
+    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1, .batch = -1};
+    t->batch_rule = env->batch_rule;
+    t->batch_asked = env->batch;
+    t->frozen_asked = env->rule == FIRN_FREEZER_OFF ? -1 : env->frozen;
+    if (c->sampler != NULL) {
+        t->sampler = *c->sampler;
+        t->batch0 = t->sampler.batch;
+        t->steps_per_epoch = firn_sampler_batches(&t->sampler);
+    }
     t->metric = -1;
     t->loss = -1;
     t->can = -1;
@@ -319,7 +329,8 @@ void firn_train_say(struct firn_train *t, const char *fmt, ...)
 
 uint64_t firn_train_epoch(const struct firn_train *train)
 {
-    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
+    uint64_t since = train->ordinary - (train->due > 0) - train->base_ordinary;
+    return train->base_epoch + since / train->steps_per_epoch;
 }
 
 void firn_train_uses(const struct firn_train *t, unsigned can)
