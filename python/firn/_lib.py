@@ -155,6 +155,7 @@ class TrainerReport(ctypes.Structure):
         ("psi", c_double),
         ("variance", POINTER(c_double)),
         ("nlayers", c_size),
+        ("can", c_int),
     ]
 
 
@@ -166,6 +167,7 @@ class Orders(ctypes.Structure):
         ("passes", c_int),
         ("stop", c_int),
         ("prepare_s", c_int),
+        ("batch", c_int),
     ]
 
 

@@ -102,9 +102,7 @@ static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct dryrun *dry = state;
-    const struct live_job *live = book_job(dry->loop->book, book_id(dry, job));
-    bool is_elastic = live != NULL ? live->ask.is_elastic : dry->is_elastic;
-    return desk_load(&dry->loop->desk, job, way, is_elastic);
+    return desk_load(&dry->loop->desk, job, way);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -382,7 +380,6 @@ enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
         track != NULL ? desk_job(&loop->desk, track) : NULL;
     FIRN_TRY(open_copy(dry, loop, err));
     dry->is_known = q->is_known;
-    dry->is_elastic = q->is_elastic;
     dry->job =
         track != NULL ? track->round_id : (firn_job_id)loop->desk.books.n;
     if (now != NULL && now->held.nparts > 0) {

@@ -67,6 +67,8 @@ static const char *const own_steps[] = {
     "",
     /* 7: scan and guarantee of elastic jobs */
     "",
+    /* 8: what a trainer can do, and the rule of its batch */
+    "",
 };
 
 static const char *sql_type(const struct job_field *field)

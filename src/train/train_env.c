@@ -101,6 +101,18 @@ static enum firn_status sum(struct train_env *env,
     return FIRN_OK;
 }
 
+static enum firn_status batch_rule(struct train_env *env,
+                                   struct firn_error *err)
+{
+    const char *text = word_of("FIRN_BATCH_RULE");
+    if (text == NULL || firn_batch_rule_named(text, &env->batch_rule))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EINVAL,
+                     "FIRN_BATCH_RULE is '%.40s', not none, linear, sqrt or "
+                     "adascale",
+                     text);
+}
+
 /* Leaves *value when the variable is not set. */
 static enum firn_status amount(double *value, const char *name, double most,
                                struct firn_error *err)
@@ -147,6 +159,7 @@ enum firn_status firn_train_env(struct train_env *env,
 {
     memset(env, 0, sizeof *env);
     env->nprocs = 1;
+    env->frozen = -1;
     FIRN_TRY(number(&env->nprocs, "WORLD_SIZE", 1, 4096, err));
     FIRN_TRY(number(&env->rank, "RANK", 0, env->nprocs - 1, err));
     env->local_nprocs = env->nprocs;
@@ -172,6 +185,11 @@ enum firn_status firn_train_env(struct train_env *env,
         return firn_fail(err, FIRN_EINVAL, "%d threads on %d processes",
                          env->nthreads, env->nprocs);
     FIRN_TRY(number(&env->passes, "FIRN_PASSES", 1, 1 << 20, err));
+    if (c->as == NULL) { /* of the launched job, not of its partner */
+        FIRN_TRY(number(&env->batch, "FIRN_BATCH", 1, 1000000000, err));
+        FIRN_TRY(number(&env->frozen, "FIRN_FROZEN", 0, 1 << 20, err));
+        FIRN_TRY(batch_rule(env, err));
+    }
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
     FIRN_TRY(sum(env, c, err));

@@ -97,6 +97,8 @@ class Elastic(Decides):
         self.nswitches = 0
         self._looks = self._in_step = self._in_turn = False
         self._is_finished = self._is_outside = False
+        self._used: set[str] = set()
+        self._said_can = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
@@ -418,6 +420,7 @@ class Elastic(Decides):
             for x, y, weight in elastic.passes(x, y):
                 elastic.backward(loss_fn(model(x), y) * weight)
         """
+        self._used.add("passes")
         n = len(tensors[0])
         wanted = self.freezer.passes or self.passes_wanted
         for i in range(lib().firn_passes_count(n, wanted)):
@@ -455,7 +458,7 @@ class Elastic(Decides):
         self._spent("update", since)
         self.timed_steps += 1
         self.looked_steps += self._looks
-        if self.step % self.options.report_every == 0:
+        if self.step % self.options.report_every == 0 or not self._said_can:
             self._report()
         self._losses = []
 
@@ -525,6 +528,7 @@ class Elastic(Decides):
         if self._losses:
             self.loss = float(torch.stack(self._losses).mean())
         if self.place.rank != 0:
+            self._said_can = True
             return
         per = 1.0 / max(1, self.timed_steps)
         parts = {part: s * per for part, s in self.seconds.items()}
@@ -546,7 +550,12 @@ class Elastic(Decides):
         )
         if self._losses and math.isfinite(self.loss):
             numbers["loss"] = self.loss
-        self.reporter.say(parts=parts, variance=self.variance or (), **numbers)
+        if not self._said_can and self.timed_steps == 1:
+            parts, numbers["step_s"] = {}, -1.0  # a first step says little
+        self._said_can = True
+        self.reporter.say(
+            parts=parts, variance=self.variance or (), can=self.can(), **numbers
+        )
 
     # --- the end ---------------------------------------------------------------
 

@@ -122,6 +122,9 @@ class Options:
     """Steps between two reports to the scheduler."""
     on_step: Callable[["Elastic"], None] | None = None
     """Called as on_step(elastic) after every step, in every process."""
+    can: Sequence[str] | None = None
+    """Orders that the loop obeys, words of firn.report.CAN; None: what
+    :meth:`Elastic.can` finds out."""
     on_epoch: Callable[["Elastic"], None] | None = None
     """Called as on_epoch(elastic) at the end of every epoch, between two steps, in
     every process: elastic.epoch is the number of epochs done, elastic.epoch_loss
