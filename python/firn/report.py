@@ -8,7 +8,7 @@ order to stop.
 from __future__ import annotations
 
 import ctypes
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from firn._lib import STEP_PARTS, Orders, ReporterConfig, c_double, c_u64
 from firn._lib import c_void_p, call, lib
@@ -17,10 +17,14 @@ from firn._lib import c_void_p, call, lib
 class Reporter:
     """The line to the scheduler; ``speaks`` False: only listens to SIGUSR1."""
 
-    def __init__(self, speaks: bool = True) -> None:
+    def __init__(self, speaks: bool = True, partner: Any = None) -> None:
         config = ReporterConfig(
             url=None if speaks else b"", attempt=-1, catch_signal=True
         )
+        if partner is not None:  # a finetune.Mate: reports in its name
+            config.job = partner.job.encode()
+            config.token = partner.token.encode()
+            config.attempt = partner.attempt
         self._handle = c_void_p()
         call("firn_reporter_open", ctypes.byref(self._handle), ctypes.byref(config))
 

@@ -65,6 +65,12 @@ class Options:
     report_every: int = 10
     on_epoch: Callable[["Elastic"], None] | None = None
     """Called at the end of every epoch, between two steps."""
+    partner: Any = None
+    """A co-trained job (``finetune.mate()``): this session trains that job, with
+    its name, folder, threads and reports (firn.torch.partners)."""
+    begins_with: Callable[[str], bool] | None = None
+    """Which parameters a job takes from the ended job of FIRN_AFTER, by name;
+    None: all that have the same name, shape and type there."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()

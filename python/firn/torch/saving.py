@@ -3,6 +3,9 @@
     train/progress    i64: version, step, ordinary, due, threads, elements,
                       layers, steps that were measured
     train/decisions   the freezer: log, variances, what is owed
+    train/both        i64: steps of this job's lead and of its partner, if they
+                      are co-trained (firn.torch.partners)
+    train/finished    one byte, if the target metric ended the training
     train/meansq      f64 by layer: squares of mean gradients, for the variance
     model/<name>      parameters, and the buffers that threads share
     optim/...         tensors of the optimiser; optim/state has the rest
@@ -169,6 +172,10 @@ def _write(job: "Elastic", threads: list[bytes]) -> None:
         progress = torch.tensor(_progress(job), dtype=torch.int64)
         _put(writer, _section("train/progress", progress))
         writer.put("train/decisions", job.freezer.save())
+        if job.paired:
+            _put(writer, _section("train/both", torch.tensor(job.both)))
+        if job.finished:
+            writer.put("train/finished", b"1")
         _put(writer, _section("train/meansq", job.freezing.profile.means))
         for name, tensor in _shared(job):
             _put(writer, _section(name, tensor))
@@ -238,6 +245,9 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     for thread in job.mine:
         _give_thread(job, ckpt, thread)
     job.step, job.ordinary, job._due = progress[1:4]
+    job.finished = "train/finished" in ckpt
+    both = _tensor(ckpt["train/both"]).tolist() if "train/both" in ckpt else [-1, -1]
+    job.both = (both[0], both[1])
     job._decided_at = job.step
     profile = job.freezing.profile
     profile.nsteps = progress[7]
@@ -250,10 +260,19 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
             job.source.load(job._data_place(thread), epoch, batch, data)
 
 
-def _open(job: "Elastic") -> "Checkpoint | None":
-    """The checkpoint that process 0 finds newest, in all processes."""
+def _file(job: "Elastic", step: int) -> str:
+    """The path of the checkpoint after a step."""
+    return os.path.join(job.folder, f"{job.name}-{step:012d}.ckpt")
+
+
+def _open(job: "Elastic", at: int | None) -> "Checkpoint | None":
+    """The checkpoint that process 0 finds newest, or the one after step ``at``,
+    in all processes."""
     ckpt, step = None, -1
-    if job.place.rank == 0:
+    if job.place.rank == 0 and at is not None:
+        if os.path.exists(_file(job, at)):
+            ckpt, step = Checkpoint.open(_file(job, at)), at
+    elif job.place.rank == 0:
         ckpt, refused = Checkpoint.newest(job.folder, job.name)
         if refused:
             job.message = f"passed over: {refused}"
@@ -261,17 +280,17 @@ def _open(job: "Elastic") -> "Checkpoint | None":
     newest = torch.tensor([step], dtype=torch.int64)
     job.bcast(newest)
     if job.place.rank != 0 and int(newest) >= 0:
-        path = f"{job.name}-{int(newest):012d}.ckpt"
-        ckpt = Checkpoint.open(os.path.join(job.folder, path))
+        ckpt = Checkpoint.open(_file(job, int(newest)))
     return ckpt
 
 
-def resume(job: "Elastic") -> bool:
-    """Collective: goes on from the newest whole checkpoint, if there is one."""
+def resume(job: "Elastic", at: int | None = None) -> bool:
+    """Collective: goes on from the newest whole checkpoint, or from the one after
+    step ``at``, if there is one."""
     failure: Exception | None = None
     ckpt = None
     try:
-        ckpt = _open(job)
+        ckpt = _open(job, at)
         if ckpt is not None:
             _take(job, ckpt)
     except FirnError as error:
