@@ -278,9 +278,11 @@ def words_of(argv: Sequence[str], program: str) -> list[str]:
     return list(argv[1:])
 
 
-def _open(work: Work, partner: finetune.Mate | None) -> Elastic:
+def _open(
+    work: Work, partner: finetune.Mate | None, shared: Callable[[str], bool]
+) -> Elastic:
     """The session of a job."""
-    options = dict(work.options)
+    options = {"begins_with": shared, **work.options}
     after = options.pop("on_epoch", None)
 
     def on_epoch(job: Elastic) -> None:
@@ -335,14 +337,14 @@ def run(
     """
     words = list(sys.argv) if argv is None else list(argv)
     works = [make(words[1:])]
-    lead = _open(works[0], None)
+    lead = _open(works[0], None, shared)
     if lead.began_with and lead.place.rank == 0:
         print(f"begins with the weights of job {lead.began_with}", flush=True)
     partner = None
     found = _make_partner(make, lead, words[0])
     if found is not None:
         works.append(found[0])
-        partner = _open(*found)
+        partner = _open(*found, shared)
         if lead.place.rank == 0:
             print(f"trains job {partner.name} as well", flush=True)
     pair = Partners(lead, partner, seed=seed, shared=shared)
