@@ -212,11 +212,19 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
 {
     struct live_job *before = partner_of(loop->book, job);
     struct live_job *partner = partner_wanted(&loop->desk, job);
+    const struct track *track = desk_track(&loop->desk, job->id);
     *out = NULL;
     if (before != NULL && before->id < job->id)
         return firn_fail(err, FIRN_EINVAL,
                          "job %d is still trained together with job %d",
                          job->id, before->id);
+    /* The engine has queued the end of the attempt that trained both, and it
+     * says whether a checkpoint was written: `before` ends with it. */
+    if (before != NULL && before != partner && track->open_attempt != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "the end of attempt %lld, which trained job %d too, "
+                         "is not reported yet",
+                         (long long)track->open_attempt, before->id);
     if (before != NULL && before != partner) { /* no end was reported */
         struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
                                   .end = FIRN_END_LOST};
