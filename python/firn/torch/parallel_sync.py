@@ -24,6 +24,7 @@ from typing import Any, Sequence
 
 import torch
 import torch.distributed as dist
+from torch.distributed.tensor import DTensor
 
 from firn.torch.parallel_layers import Held, local_of
 
@@ -32,8 +33,15 @@ UNDER_WAY = 2
 
 
 def gradient_of(held: Held) -> torch.Tensor | None:
-    """This process's part of the gradient."""
-    grad = held.param.grad
+    """This process's part of the gradient.
+
+    An embedding's backward pass has it whole in each process of the group: it
+    is divided here as the parameter is.
+    """
+    grad, param = held.param.grad, held.param
+    if isinstance(grad, DTensor) and isinstance(param, DTensor):
+        if grad.placements != param.placements:
+            grad = param.grad = grad.redistribute(param.device_mesh, param.placements)
     return None if grad is None else local_of(grad)
 
 
