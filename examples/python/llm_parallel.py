@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import time
 from typing import Any
 
 # A stop that comes while modules are loaded: nothing was trained yet, the
@@ -194,8 +195,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--clip", type=float, default=1.0)
     parser.add_argument("--text", help="file of bytes; without it, made-up tokens")
     parser.add_argument("--every", type=int, default=0, help="steps of a checkpoint")
-    parser.add_argument("--stop-at", type=int, default=0, help="act as if the "
-                        "scheduler asked for a stop after this step")
+    parser.add_argument("--wait-at", type=int, default=0, help="after this step, "
+                        "wait for the scheduler's order to stop (for tests)")
     return parser.parse_args()
 
 
@@ -213,10 +214,11 @@ def main() -> None:
     text = Text(o.text, shape["vocab"], shape["seq"])
 
     def tell(run: Parallel) -> None:
-        if run.plan.rank == 0:
-            print(f"step {run.step} loss {run.loss:.6f}", flush=True)
-        if run.step == o.stop_at:
-            os.kill(os.getpid(), signal.SIGUSR1)
+        if run.plan.rank != 0:
+            return
+        print(f"step {run.step} loss {run.loss:.6f}", flush=True)
+        while run.step == o.wait_at and run.reporter.orders().stop <= 0:
+            time.sleep(0.05)
 
     run = Parallel(
         model,
