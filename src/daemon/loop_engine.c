@@ -158,6 +158,17 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    const struct loop *loop = state;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown_in(loop->desk.forecast, a, way, b, other_way);
+}
+
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
@@ -185,6 +196,8 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .slowdown_in =
+                                                          slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 
