@@ -9,8 +9,9 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass, field
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
+from firn import tree
 from firn._lib import FirnError, GroupConfig, address_of, c_i64, c_int, c_size
 from firn._lib import c_void_p, call, lib, text
 
@@ -75,9 +76,16 @@ class Place:
 
     @staticmethod
     def of_environment(
-        nthreads: int | None = None, layout: Sequence[int] | None = None
+        nthreads: int | None = None,
+        layout: Sequence[int] | None = None,
+        partner: Any = None,
     ) -> "Place":
-        """RANK, WORLD_SIZE, ..., FIRN_THREADS, FIRN_LAYOUT, FIRN_JOB."""
+        """RANK, WORLD_SIZE, ..., FIRN_THREADS, FIRN_LAYOUT, FIRN_JOB.
+
+        ``partner`` (``finetune.Mate``): the place of a co-trained job in the
+        same processes. Its name and number of threads are its own, its threads
+        are in even runs, and its group listens at the next port.
+        """
         place = Place()
         place.nprocs = number_of("WORLD_SIZE", 1, 1, 4096)
         place.rank = number_of("RANK", 0, 0, place.nprocs - 1)
@@ -91,10 +99,22 @@ class Place:
         place.job = os.environ.get("FIRN_JOB") or "train"
         older = number_of("FIRN_EPOCH", 0, 0, 2**31 - 1)  # older schedulers'
         place.attempt = number_of("FIRN_ATTEMPT", older, 0, 2**31 - 1)
+        if partner is not None:
+            place._become(partner, nthreads)
+            return place
         place.nthreads = nthreads or number_of("FIRN_THREADS", place.nprocs, 1, 1 << 20)
         place.owner = list(layout) if layout is not None else place._layout()
         place._check()
         return place
+
+    def _become(self, partner: Any, nthreads: int | None) -> None:
+        """The place of a co-trained job."""
+        self.job, self.attempt = partner.job, partner.attempt
+        self.port += 1
+        self.nthreads = nthreads or partner.nthreads or self.nprocs
+        if self.nthreads < self.nprocs:
+            raise FirnError(f"{self.nthreads} threads on {self.nprocs} processes")
+        self.owner = even_layout(self.nthreads, self.nprocs)
 
     def _layout(self) -> list[int]:
         """FIRN_LAYOUT, or even runs."""
@@ -158,9 +178,11 @@ class Group:
         nelements: int,
         *,
         chain: bool = False,
+        order: str = tree.TREE,
         timeout_s: float = 0.0,
+        name: str = "",
     ) -> None:
-        name = f"{place.job}.{place.attempt}.{place.port}"
+        name = f"{place.job}.{place.attempt}.{place.port}{name}"
         owner = (c_int * place.nthreads)(*place.owner)
         config = GroupConfig(
             name=name.encode(),
@@ -172,6 +194,7 @@ class Group:
             owner=owner,
             nelements=nelements,
             chain=chain,
+            sum=tree.CODE[order],
             address=place.address.encode(),
             port=place.port,
             key=text(os.environ.get("FIRN_GROUP_KEY") or None),
@@ -186,6 +209,10 @@ class Group:
         """A thread's shared memory as bytes; None in a chain."""
         at = lib().firn_group_slot(self._handle, thread)
         return (ctypes.c_char * (4 * self.nelements)).from_address(at) if at else None
+
+    def set_sum(self, order: str) -> None:
+        """The order of sums from here on: "tree" or "chain"."""
+        call("firn_group_set_sum", self._handle, tree.CODE[order])
 
     def put(self, thread: int, gradient: int, start: int = 0) -> None:
         """Hands in a thread's gradient, by the address of its floats."""

@@ -161,6 +161,24 @@ static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
     }
 }
 
+static bool take_first(void *arg, const struct store_attempt *attempt)
+{
+    if (attempt->number == 1)
+        *(int *)arg = attempt->end;
+    return true;
+}
+
+/* How the first attempt of a job ended. */
+static int first_end(struct loopscene *s, const struct live_job *job)
+{
+    struct firn_error err = {0};
+    int end = -2;
+    if (store_each_attempt(s->loop->store, job->id, take_first, &end, &err) !=
+        FIRN_OK)
+        fail_msg("%s", err.text);
+    return end;
+}
+
 static void a_merge_that_does_not_pay_is_undone(void **unused)
 {
     (void)unused;
@@ -180,6 +198,8 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     assert_int_not_equal(b->state, LIVE_RUNNING);
     loopscene_leave(&s, "a"); /* by a checkpoint of each */
     loopscene_pass(&s, 1);
+    assert_int_equal(first_end(&s, a), FIRN_END_CHECKPOINT);
+    assert_int_equal(first_end(&s, b), FIRN_END_CHECKPOINT);
     assert_int_equal(loopscene_attempts(), 1);
     assert_int_equal((a->state == LIVE_RUNNING) + (b->state == LIVE_RUNNING),
                      1);

@@ -7,8 +7,8 @@
 
 Each turn of the loop is the forward and backward pass of one thread (a virtual
 rank) on its batch. When all threads of the process had theirs, the gradients of
-all threads of all processes are summed in the order of threads and divided by
-V, and the optimiser takes a step: what DDP on V processes with
+all threads of all processes are summed in a fixed order (firn.tree) and divided
+by V, and the optimiser takes a step: what DDP on V processes with
 ``fixed_order_hook`` computes, on however many processes there are.
 
 A thread's own state is put in place before its turn and taken out after it:
@@ -36,9 +36,10 @@ from torch import nn
 
 from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
-from firn.group import Alone, Group, Place, amount_of, number_of
+from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
-from firn.torch import guards, hashing, reduce, states, streams
+from firn.torch import guards, hashing, reduce, states, streams, sums
+from firn.torch.after import begin_after
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
@@ -79,9 +80,9 @@ class Elastic(Decides):
         guards.check_scheduler(o.scheduler, optimizer)
         guards.check_dataset(dataset)
         self.model, self.optimizer = model, optimizer
-        self.place = Place.of_environment(o.threads, o.layout)
+        self.place = Place.of_environment(o.threads, o.layout, o.partner)
         self.name = self.place.job
-        self.folder = o.folder or os.environ.get("FIRN_DIR") or None
+        self.folder = o.folder or self._folder_of_job()
         self._every_s = amount_of("FIRN_CKPT_EVERY_S", 1e9)
         self._saved_s = time.monotonic()
         self.device = next(model.parameters()).device
@@ -91,12 +92,16 @@ class Elastic(Decides):
         self.stopped = False
         self.loss = 0.0
         self.epoch_loss: float | None = None
+        self._open_target()
         self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
+        self._decided = False
         self.nswitches = 0
         self._looks = self._in_step = self._in_turn = False
-        self._is_finished = self._is_outside = False
+        self._is_outside = False
+        self._used: set[str] = set()
+        self._said_can = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
@@ -104,12 +109,37 @@ class Elastic(Decides):
         self._open_data(dataset)
         self._open_threads()
         guards.check_saved(self)
-        if o.resume and self.folder:
-            resume(self)
+        self.resumed = bool(o.resume and self.folder and resume(self))
+        self.began_with = ""
+        if not self.resumed and o.partner is None:
+            begin_after(self)
         self.freezing.apply()
-        self.turns = guards.Turns(self)
+        self.watch = guards.Turns(self)
 
     # --- opening ---------------------------------------------------------
+
+    def _folder_of_job(self) -> str | None:
+        """Where the scheduler wants the checkpoints."""
+        partner = self.options.partner
+        if partner is not None:
+            return partner.folder or None
+        return os.environ.get("FIRN_DIR") or None
+
+    def _open_target(self) -> None:
+        """The metric that ends the training; what was measured of it."""
+        partner = self.options.partner
+        self.target = (
+            partner.target_metric
+            if partner is not None
+            else amount_of("FIRN_TARGET_METRIC", 1e12)
+        )
+        self.metric = -1.0
+        self.finished = False
+        self.both = (-1, -1)  # steps of a job and its partner (partners.py)
+        self.paired = False
+        self.nsaves = 0
+        self._stop_now = False
+        self._reported = (time.monotonic(), 0)  # when, and at which step
 
     def _open_layers(self) -> None:
         """Layers, the flat gradient, the freezer."""
@@ -121,6 +151,8 @@ class Elastic(Decides):
         if not isinstance(rule, FreezeOptions):
             rule = FreezeOptions(rule=rule or "off")
         most = amount_of("FIRN_FREEZE_MAX", 1)
+        if o.partner is not None:
+            most = o.partner.frozen_max
         if most > 0 and not 0 < rule.frozen_max < most:
             rule = replace(rule, frozen_max=most)
         self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
@@ -134,18 +166,10 @@ class Elastic(Decides):
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
         o, place, flat = self.options, self.place, self.flat
-        self.group: Any = Alone()
-        if place.nprocs == 1 and not o.offload:
-            self.reducer: Any = reduce.Running(flat, place.nthreads)
-        else:
-            chain = o.chain and reduce.is_contiguous(place.owner)
-            self.group = Group(place, flat.n, chain=chain)
-            chained = self.group.slot(place.mine[0]) is None
-            kind = reduce.Chain if chained else reduce.Slots
-            self.reducer = kind(flat, place, self.group)
+        self.group, self.reducer, self.sums = sums.open_sums(o, place, flat)
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
-        self.reporter = Reporter(speaks=place.rank == 0)
+        self.reporter = Reporter(place.rank == 0, o.partner)
         heard = place.rank == 0 and bool(os.environ.get("FIRN_URL"))
         if self.group.max(heard):
             self.freezing.measures = True  # the scheduler wants variances
@@ -156,8 +180,16 @@ class Elastic(Decides):
         if self.place.nprocs == 1:
             return
         tensors = list(self.model.parameters()) + list(self.model.buffers())
+        self.bcast_all([tensor.data for tensor in tensors])
+
+    def bcast_all(self, tensors: "list[torch.Tensor]", root: int = 0) -> None:
+        """Tensors of process ``root`` into those of all others; on the device
+        where gradients stay there too."""
+        if isinstance(self.reducer, sums.Exchange):
+            self.reducer.bcast(tensors, root)
+            return
         for tensor in tensors:
-            self.bcast(tensor.data)
+            self.bcast(tensor, root)
 
     def bcast(self, tensor: torch.Tensor, root: int = 0) -> None:
         """A tensor of process ``root`` into that of all others."""
@@ -288,8 +320,7 @@ class Elastic(Decides):
             source = self.buffers.flat(0)
         else:
             source = [t.clone() for t in self.buffers.flat(self.mine[0])]
-        for tensor in source:
-            self.bcast(tensor, owner)
+        self.bcast_all(source, owner)
         self.buffers.spread(source)
 
     # --- the loop ------------------------------------------------------------
@@ -302,7 +333,7 @@ class Elastic(Decides):
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        return 1.0 if self._is_finished else min(1.0, self.ordinary / self.total_steps)
+        return 1.0 if self.finished else min(1.0, self.ordinary / self.total_steps)
 
     @property
     def total_steps(self) -> int:
@@ -313,31 +344,46 @@ class Elastic(Decides):
     def finish(self) -> None:
         """The training is done at the next boundary, before its last epoch
         (early stopping). Call it in all processes, in the same step."""
-        self._is_finished = True
+        self.finished = True
 
     @property
     def done(self) -> bool:
-        """Trained to the end, with all extra steps."""
-        return self._is_finished or (
+        """Trained to the end, with all extra steps, or to the target metric."""
+        return self.finished or (
             self.ordinary >= self.total_steps and self._due == 0
         )
 
     def __iter__(self) -> Iterator[Any]:
         self._not_in_a_step()
         while self._boundary():
-            self._in_step = True
-            epoch, batch = divmod(self.step, self.steps_per_epoch)
-            self._looks = self.freezing.looks(self.step)
-            self._spread_buffers()
-            if batch == 0:
-                for thread in self.mine:
-                    self._enter(thread)
-                    self.source.begin(thread, epoch)
+            yield from self.turns()
+        self._end()
+        self._exit_if_stopped()
+
+    def turns(self) -> Iterator[Any]:
+        """One step: a turn of each thread of this process, then the update."""
+        self._in_step = True
+        epoch, batch = divmod(self.step, self.steps_per_epoch)
+        self._looks = self.freezing.looks(self.step)
+        self._spread_buffers()
+        if batch == 0:
             for thread in self.mine:
                 self._enter(thread)
-                yield self._turn(thread, epoch, batch)
-                self.end_turn()
-        self._end()
+                self.source.begin(thread, epoch)
+        for thread in self.mine:
+            self._enter(thread)
+            yield self._turn(thread, epoch, batch)
+            self.end_turn()
+
+    def measured(self, metric: float) -> None:
+        """The quality of the model now, more is better; goes with the next
+        reports. Process 0's counts. The training ends when it reaches the
+        job's ``target.metric``. Collective, between two steps: in on_epoch."""
+        value = torch.tensor([float(metric)], dtype=torch.float64)
+        self.bcast(value)
+        self.metric = float(value)
+        if 0 < self.target <= self.metric:
+            self.finished = True
 
     def end_turn(self) -> None:
         """Ends the turn of the thread that is in place; after the last thread
@@ -379,12 +425,11 @@ class Elastic(Decides):
         self._spent("data", since)
         for p in self.flat.live():
             p.grad = None
-        if self.options.one_backward and isinstance(self.reducer, reduce.Running):
-            self.reducer.begin(not self._looks)
+        self.reducer.begin(self.options.one_backward and not self._looks)
         self.freezing.settle()
         self._backward_s = 0.0
         self._nbackward = 0
-        self.turns.begin()
+        self.watch.begin()
         self._in_turn = True
         self._turn_since = self._now()
         return data
@@ -420,6 +465,7 @@ class Elastic(Decides):
             for x, y, weight in elastic.passes(x, y):
                 elastic.backward(loss_fn(model(x), y) * weight)
         """
+        self._used.add("passes")
         n = len(tensors[0])
         wanted = self.freezer.passes or self.passes_wanted
         for i in range(lib().firn_passes_count(n, wanted)):
@@ -433,8 +479,8 @@ class Elastic(Decides):
         backward = self._backward_s or whole * 2 / 3
         self._add_time("backward", backward)
         self._add_time("forward", whole - backward)
-        self.turns.end()
-        self.turns.check_gradients()
+        self.watch.end()
+        self.watch.check_gradients()
         since = time.perf_counter()
         grads = self.reducer.put(thread)
         self._spent("reduce", since)
@@ -450,14 +496,16 @@ class Elastic(Decides):
             self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
-        self.turns.is_update = True
+        self.watch.is_update = True
         (self.options.update or self.optimizer.step)()
-        self.turns.is_update = False
+        self.watch.is_update = False
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
         self.looked_steps += self._looks
-        if self.step % self.options.report_every == 0:
+        if self._at_epoch():
+            return  # the boundary reports, with the metric of the epoch
+        if self.step % self.options.report_every == 0 or not self._said_can:
             self._report()
         self._losses = []
 
@@ -497,18 +545,12 @@ class Elastic(Decides):
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
         stop, due, frozen, passes = self._orders()
         o = self.options
-        decided = False
-        if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
-            self.epoch_loss = self.losses.mean(self)
-            self.losses.reset()
-            decided = self._decide()
-            if o.on_epoch is not None:
-                with self.outside():
-                    o.on_epoch(self)
+        self._close_epoch()
+        decided, self._decided = self._decided, False
         decided = self._obey(frozen, passes) or decided
         if self.done:
             return False
-        if stop:
+        if stop or self._stop_now:
             self.stopped = True
             return False
         often = o.every_steps and self.step and self.step % o.every_steps == 0
@@ -516,28 +558,56 @@ class Elastic(Decides):
             self.save()
         return True
 
+    def _close_epoch(self) -> None:
+        """At the end of an epoch, once: decisions, on_epoch, a report."""
+        if not self._at_epoch() or self.step == 0 or self._decided_at == self.step:
+            return
+        parts = self._step_parts()
+        self.epoch_loss = self.losses.mean(self)
+        self.losses.reset()
+        self._decided = self._decide()
+        if self.options.on_epoch is not None:
+            with self.outside():
+                self.options.on_epoch(self)
+        self._report(parts)
+        self._losses = []
+
     def _reset_times(self) -> None:
         """The split of steps starts anew: of all, and of those looked at."""
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
         self.looked = dict.fromkeys(STEP_PARTS, 0.0)
         self.timed_steps = self.looked_steps = 0
 
-    def _report(self) -> None:
+    def _step_parts(self) -> dict[str, float]:
+        """Seconds of a step by part, in the mean."""
+        per = 1.0 / max(1, self.timed_steps)
+        return {part: s * per for part, s in self.seconds.items()}
+
+    def _step_s(self, parts: dict[str, float]) -> float:
+        """Seconds from step to step; of a co-trained job by the clock, so that
+        the partner's steps in between count."""
+        since_s, step = self._reported
+        self._reported = (time.monotonic(), self.step)
+        if self.paired and self.step > step:
+            return (self._reported[0] - since_s) / (self.step - step)
+        return sum(parts.values())
+
+    def _report(self, parts: dict[str, float] | None = None) -> None:
         """Process 0 tells the scheduler how it goes."""
         if self._losses:
             self.loss = float(torch.stack(self._losses).mean())
         if self.place.rank != 0:
+            self._said_can = True
             return
-        per = 1.0 / max(1, self.timed_steps)
-        parts = {part: s * per for part, s in self.seconds.items()}
+        parts = parts or self._step_parts()
         memory = -1.0
         if self.device.type == "cuda":
             memory = torch.cuda.max_memory_reserved(self.device) / 2**20
         numbers = dict(
             step=self.step,
             epoch=self.epoch,
-            progress=self.progress,
-            step_s=sum(parts.values()),
+            progress=1.0 if self.finished else self.progress,
+            step_s=self._step_s(parts),
             memory_mib=memory,
             batch=self.options.batch_size,
             passes=self.freezer.passes or self.passes_wanted,
@@ -548,7 +618,14 @@ class Elastic(Decides):
         )
         if self._losses and math.isfinite(self.loss):
             numbers["loss"] = self.loss
-        self.reporter.say(parts=parts, variance=self.variance or (), **numbers)
+        if math.isfinite(self.metric) and self.metric >= 0:
+            numbers["metric"] = self.metric
+        if not self._said_can and self.timed_steps == 1:
+            parts, numbers["step_s"] = {}, -1.0  # a first step says little
+        self._said_can = True
+        self.reporter.say(
+            parts=parts, variance=self.variance or (), can=self.can(), **numbers
+        )
 
     # --- the end ---------------------------------------------------------------
 
@@ -560,20 +637,22 @@ class Elastic(Decides):
             if self.options.compare_every:
                 hashing.compare(self)
             save(self)
+            self.nsaves += 1
             self._saved_s = time.monotonic()
 
     def _end(self) -> None:
         """Trained to the end, or ordered to stop."""
-        if self.step % self.options.report_every != 0:
+        if self._reported[1] != self.step or self.finished:
             self._report()
         self._leave()
         self.save()
         self.buffers.detach(self.mine[0])
         self._inside = -1
         states.give(self._outside, self._cuda_device())
-        if not self.stopped:
-            return
-        if self.options.on_stop == "exit":
+
+    def _exit_if_stopped(self) -> None:
+        """Ends the process if it was ordered to stop."""
+        if self.stopped and self.options.on_stop == "exit":
             if not self.folder and self.step > 0:
                 raise FirnError(
                     "ordered to stop, but there is no folder for a checkpoint: "
@@ -584,7 +663,7 @@ class Elastic(Decides):
 
     def close(self) -> None:
         """Frees everything but the model."""
-        self.turns.close()
+        self.watch.close()
         self.source.close()
         self.reducer.close()
         self.reporter.close()

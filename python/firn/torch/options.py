@@ -75,12 +75,29 @@ class Options:
     firn.torch.freeze; None: FIRN_FREEZE."""
     replay: Sequence[Decided] = ()
     """The decision log of an earlier run, to be taken instead of deciding."""
+    sum: str | None = None
+    """The order in which gradients are summed: "tree" or "chain" (firn.tree).
+    None: FIRN_SUM, else that of the checkpoint, else the tree."""
+    through: str | None = None
+    """How gradients go between processes: "distributed" (torch.distributed:
+    NCCL or gloo), "memory" (firn's own: shared memory, TCP between hosts).
+    None: FIRN_THROUGH, else "distributed" where every process has a GPU of its
+    own, else "memory". All give the same bits."""
+    bucket_mb: float = 25.0
+    """"distributed": MiB of gradients that are sent together, as DDP's
+    bucket_cap_mb."""
+    peer_timeout_s: float = 0.0
+    """Seconds for which a process waits for another; 0: FIRN_PEER_TIMEOUT_S,
+    else 300."""
     chain: bool = False
-    """Constant memory between processes too; neighbouring threads only."""
+    """"memory": no slots of shared memory, but sums that are made as gradients
+    come: log2 V vectors a process in the tree. In the chain one vector, where
+    every process has neighbouring threads."""
     one_backward: bool = False
-    """One process: every turn has exactly one backward pass and uses every
-    parameter, so its gradients may be added to the sum as they come. No second
-    gradient is then held; ``p.grad`` is the sum so far, not the turn's own."""
+    """Every turn has exactly one backward pass and uses every parameter, so its
+    gradients may be added to the sum as they come (no second gradient is then
+    held; ``p.grad`` is the sum so far, not the turn's own) and, between
+    processes ("distributed"), sent while the backward pass goes on."""
     offload: bool = False
     """From CUDA: gradients go to the host by copies of their own stream."""
     compare_every: int = 100
@@ -105,11 +122,20 @@ class Options:
     """Steps between two reports to the scheduler."""
     on_step: Callable[["Elastic"], None] | None = None
     """Called as on_step(elastic) after every step, in every process."""
+    can: Sequence[str] | None = None
+    """Orders that the loop obeys, words of firn.report.CAN; None: what
+    :meth:`Elastic.can` finds out."""
     on_epoch: Callable[["Elastic"], None] | None = None
     """Called as on_epoch(elastic) at the end of every epoch, between two steps, in
     every process: elastic.epoch is the number of epochs done, elastic.epoch_loss
     the mean loss of the epoch over all threads (None if elastic.backward() was not
     used)."""
+    partner: Any = None
+    """A co-trained job (``finetune.mate()``): this session trains that job, with
+    its name, folder, threads and reports (firn.torch.partners)."""
+    begins_with: Callable[[str], bool] | None = None
+    """Which parameters a job takes from the ended job of FIRN_AFTER, by name;
+    None: all that have the same name, shape and type there."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()
