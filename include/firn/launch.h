@@ -62,6 +62,9 @@ struct firn_launch {
     bool has_run; /* of a job that is taken over: its last attempt was seen
                      running, so it is not started again when its files are
                      gone */
+    int batch;    /* samples of a step that are ordered; 0: not set */
+    const char *batch_rule; /* of the learning rate; "" or NULL: not set */
+    int frozen; /* layers to freeze at this start; negative: not set */
 };
 
 struct firn_engine_host {

@@ -252,6 +252,11 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
+        .batch = job->orders.batch > 0 ? job->orders.batch : 0,
+        .batch_rule = ask->batch_rule,
+        .frozen = strcmp(freeze_of(dock, job), "penalty") == 0
+                      ? job->start_frozen
+                      : -1,
     };
     launch_others(dock, job, out);
     out->trouble = dock->launch->trouble;

@@ -292,6 +292,13 @@ static void add_common(const struct workerenv *env,
         add_int(out, "FIRN_THREADS", launch->threads);
     if (alloc->how.passes > 0)
         add_int(out, "FIRN_PASSES", alloc->how.passes);
+    if (launch->batch > 0)
+        add_int(out, "FIRN_BATCH", launch->batch);
+    if (launch->batch_rule != NULL)
+        add_text(out, "FIRN_BATCH_RULE", launch->batch_rule);
+    if (launch->frozen >= 0 && launch->freeze != NULL &&
+        strcmp(launch->freeze, "penalty") == 0)
+        add_int(out, "FIRN_FROZEN", launch->frozen);
     add_split(alloc, out);
     add_related_jobs(launch, out);
     if (env->has_driver)
