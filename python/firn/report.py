@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import Iterable, Mapping, Sequence
 
-from firn import FirnError
+from firn import FirnError, early
 from firn._lib import STEP_PARTS, Orders, ReporterConfig, c_double, c_u64
 from firn._lib import c_void_p, call, lib
 
@@ -50,8 +50,12 @@ class Reporter:
         call("firn_reporter_open", ctypes.byref(self._handle), ctypes.byref(config))
 
     def orders(self) -> Orders:
-        """As last heard; SIGUSR1 counts as ``stop``."""
-        return lib().firn_reporter_orders(self._handle)
+        """As last heard; SIGUSR1 counts as ``stop``, also one that came before
+        this reporter was opened."""
+        orders = lib().firn_reporter_orders(self._handle)
+        if early.heard():
+            orders.stop = 1
+        return orders
 
     def say(
         self,
@@ -91,6 +95,7 @@ class Reporter:
         scheduler is away."""
         if self._handle:
             lib().firn_reporter_close(self._handle, wait_s)
+            early.forget()
             self._handle = c_void_p()
 
 

@@ -183,12 +183,13 @@ void firn_train_leave(struct firn_train *train, const float *grad, double loss)
     t->inside = false;
     memcpy(t->pulse + sizeof(struct train_pulse) + (size_t)thread * sizeof loss,
            &loss, sizeof loss);
-    firn_train_measure(t, grad);
+    const float *packed = firn_train_pack(t, thread, grad);
+    firn_train_measure(t, packed);
     double since_s = firn_train_now_s();
     enum firn_status status = firn_threads_leave(t->threads, &err);
     if (status == FIRN_OK)
         status =
-            firn_group_put(t->group, thread, grad, firn_train_first(t), &err);
+            firn_group_put(t->group, thread, packed, firn_train_first(t), &err);
     t->present_s[FIRN_STEP_REDUCE] += firn_train_now_s() - since_s;
     if (status != FIRN_OK)
         firn_train_fail(t, &err);
@@ -201,8 +202,9 @@ void firn_train_mean(struct firn_train *train, float *mean)
     if (t->state != TRAIN_RUNS || !t->in_step)
         return;
     double since_s = firn_train_now_s();
+    float *packed = firn_train_packed(t, mean);
     enum firn_status status = firn_group_reduce(
-        t->group, mean, firn_train_first(t), (float)t->nthreads, &err);
+        t->group, packed, firn_train_first(t), (float)t->nthreads, &err);
     if (status == FIRN_OK)
         status = beat(t, &err);
     t->reduced_s = firn_train_now_s();
@@ -211,7 +213,8 @@ void firn_train_mean(struct firn_train *train, float *mean)
         firn_train_fail(t, &err);
         return;
     }
-    firn_train_measure_mean(t, mean);
+    firn_train_measure_mean(t, packed);
+    firn_train_unpack(t, mean);
     bool extra = t->due > 0;
     t->due = firn_freezer_step(t->freezer, &t->effective);
     t->ordinary += !extra;
@@ -272,6 +275,16 @@ double firn_train_loss(const struct firn_train *train)
 int firn_train_rank(const struct firn_train *train)
 {
     return train->rank;
+}
+
+int firn_train_nthreads(const struct firn_train *train)
+{
+    return train->nthreads;
+}
+
+enum firn_sum firn_train_sum(const struct firn_train *train)
+{
+    return firn_group_sum(train->group);
 }
 
 void firn_train_time(struct firn_train *train, enum firn_step_part part,

@@ -94,6 +94,25 @@ static enum firn_status batch_rule(struct train_env *env,
                      text);
 }
 
+/* The config's order, else that of FIRN_SUM. */
+static enum firn_status sum(struct train_env *env,
+                            const struct firn_train_config *c,
+                            struct firn_error *err)
+{
+    const char *text = word_of("FIRN_SUM");
+    env->sum = c->sum;
+    if (c->sum != FIRN_SUM_DEFAULT || text == NULL)
+        return FIRN_OK;
+    if (strcmp(text, "tree") == 0)
+        env->sum = FIRN_SUM_TREE;
+    else if (strcmp(text, "chain") == 0)
+        env->sum = FIRN_SUM_CHAIN;
+    else
+        return firn_fail(err, FIRN_EINVAL,
+                         "FIRN_SUM is '%.40s', not tree or chain", text);
+    return FIRN_OK;
+}
+
 /* Leaves *value when the variable is not set. */
 static enum firn_status amount(double *value, const char *name, double most,
                                struct firn_error *err)
@@ -173,6 +192,10 @@ enum firn_status firn_train_env(struct train_env *env,
     }
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
+    FIRN_TRY(sum(env, c, err));
+    FIRN_TRY(amount(&env->timeout_s, "FIRN_PEER_TIMEOUT_S", 1e9, err));
+    if (c->peer_timeout_s > 0)
+        env->timeout_s = c->peer_timeout_s;
     FIRN_TRY(amount(&env->frozen_max, "FIRN_FREEZE_MAX", 1, err));
     if (c->as != NULL) /* a co-trained job has its own limit */
         env->frozen_max = c->as->frozen_max;

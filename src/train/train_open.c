@@ -27,19 +27,15 @@ static char *copy_text(const char *text)
 static enum firn_status check_config(const struct firn_train_config *c,
                                      struct firn_error *err)
 {
-    if (c->nlayers == 0 || c->layer_start == NULL || c->layer_start[0] != 0)
-        return firn_fail(err, FIRN_EINVAL,
-                         "a training job needs layers that start at 0");
-    for (size_t l = 0; l < c->nlayers; l++)
-        if (c->layer_start[l] > c->layer_start[l + 1])
-            return firn_fail(err, FIRN_EINVAL,
-                             "layer %zu ends before it "
-                             "starts",
-                             l);
+    FIRN_TRY(firn_train_check_layers(c, err));
     if (c->sampler != NULL)
         FIRN_TRY(firn_sampler_check(c->sampler, err));
     else if (c->steps_per_epoch == 0)
         return firn_fail(err, FIRN_EINVAL, "an epoch needs at least one step");
+    if (!(c->peer_timeout_s >= 0 && c->peer_timeout_s <= 1e9))
+        return firn_fail(err, FIRN_EINVAL,
+                         "a peer time-out of %g s, not 0 to 1e9",
+                         c->peer_timeout_s);
     if (c->freeze.nlayers != 0 && c->freeze.nlayers != c->nlayers)
         return firn_fail(err, FIRN_EINVAL,
                          "%zu layers, but the freezer has %zu", c->nlayers,
@@ -67,8 +63,7 @@ static bool allocate(struct firn_train *t, const struct firn_train_config *c,
         t->pulses == NULL || t->squares == NULL || t->meansq == NULL ||
         t->variance == NULL)
         return false;
-    memcpy(t->layer_start, c->layer_start, (l + 1) * sizeof *t->layer_start);
-    return true;
+    return firn_train_place_layers(t, c);
 }
 
 static void fill_in(struct firn_train *t, const struct firn_train_config *c,
@@ -79,12 +74,12 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->nthreads = env->nthreads;
     t->passes_asked = env->passes;
     t->nlayers = c->nlayers;
-    t->nelements = c->layer_start[c->nlayers];
     t->nepochs = c->nepochs;
     t->steps_per_epoch = c->steps_per_epoch;
     t->every_steps = c->every_steps;
     t->every_s = env->every_s;
     t->target = env->target;
+    t->sum = env->sum;
     t->saved_s = firn_train_now_s();
     t->keep = c->keep;
     t->report_every = c->report_every > 0 ? c->report_every : 10;
@@ -116,6 +111,8 @@ static enum firn_status open_group(struct firn_train *t,
                                       .owner = env->owner,
                                       .nelements = t->nelements,
                                       .chain = c->chain,
+                                      .sum = env->sum,
+                                      .timeout_s = env->timeout_s,
                                       .address = env->address,
                                       .port = env->port,
                                       .key = env->key};
@@ -234,6 +231,8 @@ void firn_train_release(struct firn_train *t)
     free(t->dir);
     free(t->layer_start);
     free(t->used);
+    free(t->range);
+    free(t->packed);
     free(t->pulse);
     free(t->pulses);
     free(t->squares);

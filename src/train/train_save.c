@@ -10,6 +10,7 @@
  *                    threads, elements, layers, has_before
  *   train/decisions  the freezer: log, variances, what is owed
  *   train/meansq     f64, by layer; train/before f32 (one thread only)
+ *   train/sum        "tree" or "chain": the order of sums; absent: chain
  *   train/both       i64: steps of both jobs of a merge (mate.c); else absent
  *   train/finished   i64: of a run whose trainer ended it; else absent
  *   train/batch      i64: epochs and ordinary steps at the last change of the
@@ -77,6 +78,8 @@ static enum firn_status put_own(struct firn_train *t,
                      t->shared[i].nbytes, err));
     FIRN_TRY(put(w, "train/meansq", FIRN_CKPT_F64, t->meansq,
                  t->nlayers * sizeof *t->meansq, err));
+    const char *sum = firn_sum_name(firn_train_sum(t));
+    FIRN_TRY(put(w, "train/sum", FIRN_CKPT_BYTES, sum, strlen(sum), err));
     int64_t both[2] = {(int64_t)t->both[0], (int64_t)t->both[1]};
     if (t->is_paired)
         FIRN_TRY(put(w, "train/both", FIRN_CKPT_I64, both, sizeof both, err));
@@ -218,6 +221,32 @@ static enum firn_status take_batch(struct firn_train *t,
     return FIRN_OK;
 }
 
+/* Training goes on in the order it began with, unless it was asked for
+ * another. */
+static enum firn_status take_sum(struct firn_train *t,
+                                 const struct firn_ckpt *ckpt,
+                                 struct firn_error *err)
+{
+    const struct firn_ckpt_section *s = firn_ckpt_find(ckpt, "train/sum");
+    enum firn_sum found = FIRN_SUM_CHAIN;
+    if (s != NULL && s->nbytes == 4 && memcmp(s->data, "tree", 4) == 0)
+        found = FIRN_SUM_TREE;
+    else if (s != NULL && (s->nbytes != 5 || memcmp(s->data, "chain", 5) != 0))
+        return firn_fail(err, FIRN_EINVAL,
+                         "its order of sums (train/sum) is '%.*s', not tree or "
+                         "chain",
+                         (int)(s->nbytes < 40 ? s->nbytes : 40),
+                         (const char *)s->data);
+    if (t->sum == FIRN_SUM_DEFAULT)
+        return firn_group_set_sum(t->group, found, err);
+    if (t->sum != found)
+        firn_train_say(t,
+                       "the checkpoint's gradients were summed in the order "
+                       "'%s'; from here on in the order '%s', as asked for",
+                       firn_sum_name(found), firn_sum_name(t->sum));
+    return FIRN_OK;
+}
+
 static enum firn_status take_own(struct firn_train *t,
                                  const struct firn_ckpt *ckpt, const int64_t *p,
                                  struct firn_error *err)
@@ -257,6 +286,8 @@ static enum firn_status take_all(struct firn_train *t,
         ckpt, "train/progress", FIRN_CKPT_I64, progress, sizeof progress, err);
     if (status == FIRN_OK)
         status = check_progress(t, progress, err);
+    if (status == FIRN_OK)
+        status = take_sum(t, ckpt, err);
     if (status == FIRN_OK)
         status = take_own(t, ckpt, progress, err);
     return status == FIRN_OK ? FIRN_OK : firn_fail_in(err, t->dir);

@@ -6,6 +6,7 @@
  *   train_decide.c  variances, decisions, reports
  *   train_batch.c   another batch, by order
  *   train_save.c    checkpoints and resuming
+ *   train_layers.c  layers that are not one behind the other
  *   mate.c          two sessions that take turns
  *
  * Words: a step is ordinary, or extra (owed for frozen layers); `ordinary`
@@ -38,6 +39,8 @@ struct train_env {
     int batch;         /* samples of a step; 0: not set */
     int frozen;        /* layers to freeze at the start; negative: not set */
     enum firn_batch_rule batch_rule;
+    double timeout_s; /* to wait for a process; 0: the group's own */
+    enum firn_sum sum;
 };
 
 struct train_shared {
@@ -62,6 +65,10 @@ struct firn_train {
     int rank, nprocs, nthreads;
     size_t nlayers, nelements;
     size_t *layer_start;
+    struct firn_train_range *range; /* by layer; NULL: one behind the other */
+    size_t nranges;
+    float *packed;     /* with ranges: a gradient, layer by layer */
+    enum firn_sum sum; /* asked for by config or environment */
     uint64_t nepochs, steps_per_epoch, every_steps;
     unsigned keep;
     int report_every;
@@ -189,6 +196,22 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
                                    struct firn_error *err);
 void firn_train_report(struct firn_train *t);
 bool firn_train_at_epoch(const struct firn_train *t);
+
+/* --- train_layers.c --- */
+
+/* Checks layer_start or the ranges of a config. */
+enum firn_status firn_train_check_layers(const struct firn_train_config *c,
+                                         struct firn_error *err);
+/* t->layer_start (room is there) and t->range; false: no memory. */
+bool firn_train_place_layers(struct firn_train *t,
+                             const struct firn_train_config *c);
+/* The gradient of a thread, layer by layer: `grad` itself without ranges. */
+const float *firn_train_pack(struct firn_train *t, int thread,
+                             const float *grad);
+/* Where the mean is to be written, layer by layer; then, of those not frozen,
+ * from there into `mean`. */
+float *firn_train_packed(struct firn_train *t, float *mean);
+void firn_train_unpack(const struct firn_train *t, float *mean);
 
 /* --- train_save.c --- */
 
