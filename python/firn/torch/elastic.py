@@ -39,6 +39,7 @@ from firn._lib import STEP_PARTS, lib
 from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
 from firn.torch import guards, hashing, reduce, states, streams, sums
+from firn.torch.batching import Batches
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
@@ -63,7 +64,19 @@ def keep_to_share(device: torch.device) -> float | None:
     return share
 
 
-class Elastic(Decides):
+def device_load(device: torch.device) -> tuple[float, float]:
+    """Memory in MiB and utilisation of a GPU, for reports; -1: not known, as
+    without CUDA, or without the library that torch asks for utilisation."""
+    if device.type != "cuda":
+        return -1.0, -1.0
+    memory = torch.cuda.max_memory_reserved(device) / 2**20
+    try:
+        return memory, torch.cuda.utilization(device) / 100
+    except (ImportError, AttributeError, RuntimeError):
+        return memory, -1.0
+
+
+class Elastic(Decides, Batches):
     """One process's part of an elastic job."""
 
     def __init__(
@@ -98,12 +111,15 @@ class Elastic(Decides):
         self._looks = self._in_step = self._in_turn = False
         self._is_finished = self._is_outside = False
         self._used: set[str] = set()
+        self._metric: float | None = None
+        self._target = amount_of("FIRN_TARGET_METRIC", 1e12)
         self._said_can = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
+        self._open_batches()
         self._open_threads()
         guards.check_saved(self)
         if o.resume and self.folder:
@@ -132,6 +148,9 @@ class Elastic(Decides):
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
         self.passes_wanted = number_of("FIRN_PASSES", 1, 1, 1 << 20)
+        self.frozen_wanted = number_of("FIRN_FROZEN", -1, 0, 1 << 20)
+        if self.freezer.rule == "off":
+            self.frozen_wanted = -1
 
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
@@ -217,7 +236,7 @@ class Elastic(Decides):
         o = self.options
         self.mine = self.place.mine
         self.buffers = Buffers(self.model, self.mine, o.shared_buffers)
-        self.losses = Losses(self.mine)
+        self.losses, self._recent = Losses(self.mine), Losses(self.mine)
         self.rng: dict[int, states.States] = {}
         self._outside = states.take(self._cuda_device())
         for thread in self.mine:
@@ -298,23 +317,38 @@ class Elastic(Decides):
     @property
     def epoch(self) -> int:
         """Epochs done."""
-        return (self.ordinary - (self._due > 0)) // self.steps_per_epoch
+        since = self.ordinary - (self._due > 0) - self.base.ordinary
+        return self.base.epoch + since // self.steps_per_epoch
 
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        return 1.0 if self._is_finished else min(1.0, self.ordinary / self.total_steps)
+        if self._is_finished:
+            return 1.0
+        o, since = self.options, self.ordinary - self.base.ordinary
+        epochs = self.base.epoch + since / self.steps_per_epoch
+        by_steps = self.ordinary / o.max_steps if o.max_steps else 0.0
+        return min(1.0, max(epochs / o.epochs, by_steps))
 
     @property
     def total_steps(self) -> int:
         """Ordinary steps of the whole training: epochs, or max_steps if fewer."""
-        total = self.options.epochs * self.steps_per_epoch
+        left = self.options.epochs - self.base.epoch
+        total = self.base.ordinary + left * self.steps_per_epoch
         return min(total, self.options.max_steps or total)
 
     def finish(self) -> None:
         """The training is done at the next boundary, before its last epoch
         (early stopping). Call it in all processes, in the same step."""
         self._is_finished = True
+
+    def metric(self, value: float) -> None:
+        """For the next reports: accuracy or the like; more is better. Call it in
+        all processes with the same value, in the same step: once it is at least
+        the job's target (FIRN_TARGET_METRIC) the training is finished."""
+        self._metric = float(value)
+        if 0 < self._target <= self._metric:
+            self.finish()
 
     @property
     def done(self) -> bool:
@@ -327,7 +361,7 @@ class Elastic(Decides):
         self._not_in_a_step()
         while self._boundary():
             self._in_step = True
-            epoch, batch = divmod(self.step, self.steps_per_epoch)
+            epoch, batch = self._data_at()
             self._looks = self.freezing.looks(self.step)
             self._spread_buffers()
             if batch == 0:
@@ -413,6 +447,7 @@ class Elastic(Decides):
             raise FirnError("two backward passes in a turn, but one_backward is set")
         self._losses.append(loss.detach())
         self.losses.add(self._inside, loss, self._nbackward == 1)
+        self._recent.add(self._inside, loss, self._nbackward == 1)
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
         """The batch in as many passes as are wanted now, each with its weight.
@@ -452,7 +487,8 @@ class Elastic(Decides):
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
         self.turns.is_update = True
-        (self.options.update or self.optimizer.step)()
+        with self._scaled_rates():
+            (self.options.update or self.optimizer.step)()
         self.turns.is_update = False
         self._count_step()
         self._spent("update", since)
@@ -474,7 +510,8 @@ class Elastic(Decides):
 
     def _at_epoch(self) -> bool:
         """Is an epoch over, with the extra steps that it owed?"""
-        return self._due == 0 and self.ordinary % self.steps_per_epoch == 0
+        since = self.ordinary - self.base.ordinary
+        return self._due == 0 and since % self.steps_per_epoch == 0
 
     def _now(self) -> float:
         """The time; in a step that is looked at, once the device is done."""
@@ -496,7 +533,7 @@ class Elastic(Decides):
 
     def _boundary(self) -> bool:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
-        stop, due, frozen, passes = self._orders()
+        stop, due, frozen, passes, batch = self._orders()
         o = self.options
         decided = False
         if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
@@ -506,7 +543,7 @@ class Elastic(Decides):
             if o.on_epoch is not None:
                 with self.outside():
                     o.on_epoch(self)
-        decided = self._obey(frozen, passes) or decided
+        decided = self._obey(frozen, passes, batch) or decided
         if self.done:
             return False
         if stop:
@@ -525,31 +562,34 @@ class Elastic(Decides):
 
     def _report(self) -> None:
         """Process 0 tells the scheduler how it goes."""
-        if self._losses:
-            self.loss = float(torch.stack(self._losses).mean())
+        loss = self._recent.mean(self)  # of all threads of all processes
+        self._recent.reset()
+        if loss is not None:
+            self.loss = loss
         if self.place.rank != 0:
             self._said_can = True
             return
         per = 1.0 / max(1, self.timed_steps)
         parts = {part: s * per for part, s in self.seconds.items()}
-        memory = -1.0
-        if self.device.type == "cuda":
-            memory = torch.cuda.max_memory_reserved(self.device) / 2**20
+        memory, used = device_load(self.device)
         numbers = dict(
             step=self.step,
             epoch=self.epoch,
             progress=self.progress,
             step_s=sum(parts.values()),
             memory_mib=memory,
-            batch=self.options.batch_size,
+            utilisation=used,
+            batch=self.plan.batch_size * self.place.nthreads,
             passes=self.freezer.passes or self.passes_wanted,
             nfrozen=self.freezer.nfrozen,
             nthreads=self.place.nthreads,
             nprocs=self.place.nprocs,
             psi=self.freezer.psi,
         )
-        if self._losses and math.isfinite(self.loss):
-            numbers["loss"] = self.loss
+        if loss is not None and math.isfinite(loss):
+            numbers["loss"] = loss
+        if self._metric is not None and math.isfinite(self._metric):
+            numbers["metric"] = self._metric
         if not self._said_can and self.timed_steps == 1:
             parts, numbers["step_s"] = {}, -1.0  # a first step says little
         self._said_can = True

@@ -120,6 +120,9 @@ class Options:
     """Further objects with state_dict() that belong into checkpoints."""
     report_every: int = 10
     """Steps between two reports to the scheduler."""
+    batch_orders: bool = True
+    """Take orders of another batch, with the learning rate of the job's rule
+    (see :mod:`firn.torch.batching`); False: decline them."""
     can: Sequence[str] | None = None
     """Orders that the loop obeys, words of firn.report.CAN; None: what
     :meth:`Elastic.can` finds out."""
