@@ -7,6 +7,8 @@
 # A second set of flags lives beside the first when it is given a folder of
 # its own: `make BUILD=build/O0 OPT=-O0`.
 
+# Without make's own rules: it would try them on every header, 0.5 s a call.
+MAKEFLAGS += -r
 ifeq ($(origin CC),default)
 CC := gcc
 endif
@@ -161,9 +163,13 @@ Q := @
 say = $(if $(findstring s,$(firstword -$(MAKEFLAGS))),@:,@printf '  %-4s %s\n')
 MAKEFLAGS += --no-print-directory
 endif
-# run TESTS: tests that wait run beside the others, three more than cores.
+# run TESTS: tests that wait run beside the others, three more than cores. One
+# with processes and timers that failed is run once more, alone.
 RUN := tools/run_tests.sh -j $(JOBS)
-run = $(RUN) -m $$(($(JOBS) + 3)) '$(call waiting,$(1))' $(1)
+timed = $(call waiting,$(1)) $(filter tests/e2e/05% tests/e2e/09%,$(1)) \
+        $(filter $(BUILD)/tests/train/% $(BUILD)/tests/cli/test_commands%,$(1))
+run = $(RUN) -m $$(($(JOBS) + 3)) '$(call waiting,$(1))' \
+      -r '$(sort $(call timed,$(1)))' $(1)
 export CC
 export FIRN := $(abspath $(BUILD)/firn)
 export FIRN_BUILD := $(BUILD)
@@ -458,7 +464,8 @@ tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
 tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 tsan: tsan-built
-	$(Q)tools/with_tsan.sh $(RUN) -j $$(($(JOBS) + 1)) $(TSAN_TESTS)
+	$(Q)tools/with_tsan.sh $(RUN) -j $$(($(JOBS) + 1)) -r '$(TSAN_TESTS)' \
+	    $(TSAN_TESTS)
 
 # In the check: the readers of foreign bytes (text, YAML, JSON, HTTP, traces, job
 # files, configuration, the store, messages, Slurm's output, checkpoints), where
@@ -481,7 +488,7 @@ VG_TESTS = $(filter-out $(VG_NEVER:%=$(BUILD)/tests/%),$(if $(FIRN_SOAK), \
 valgrind: $(TESTS)
 	$(Q)$(RUN) -t 900 -w "valgrind -q --vgdb=no --error-exitcode=99 \
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" \
-	    $(VG_TESTS)
+	    -r '$(sort $(call timed,$(VG_TESTS)))' $(VG_TESTS)
 
 tidy:
 	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh

@@ -6,7 +6,9 @@
 #define FIRN_FIRN_H
 #include <firn/alloc.h>
 #include <firn/api.h>
+#include <firn/batchrule.h>
 #include <firn/bytes.h>
+#include <firn/can.h>
 #include <firn/ckpt.h>
 #include <firn/cluster.h>
 #include <firn/compat.h>

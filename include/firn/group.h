@@ -2,17 +2,19 @@
  *
  * V virtual ranks ("threads") live on P processes in any placement. Each
  * process puts the flat gradient of each of its threads; the mean comes back
- * in every process, summed in the order of the threads (firn/fold.h), hence
- * with the same bits for every P and placement.
+ * in every process, summed in the job's order (firn/fold.h: by the tree, or in
+ * a chain), hence with the same bits for every P and placement.
  *
  *   on one host     POSIX shared memory: a slot for each thread, every
  *                   process folds its share of the elements
  *   between hosts   TCP between one process of each host, by which the hosts
- *                   exchange the threads' slots, each host folding its share
- *   contiguous      where every process holds a run of neighbouring threads
- *                   and `chain` is asked for: the running sum is handed from
- *                   process to process, and a process keeps one vector however
- *                   many threads it has
+ *                   exchange sums of blocks of threads (in the chain: the
+ *                   threads' slots), each host folding its share
+ *   little memory   where `chain` is asked for there are no slots. In the tree
+ *                   a process keeps the sums of its blocks and log2 V more
+ *                   vectors; in the chain, where every process holds a run of
+ *                   neighbouring threads, the running sum is handed from
+ *                   process to process, and a process keeps one vector
  *
  * Processes of one host meet in shared memory that only their user can open.
  * Leaders of several hosts prove to each other that they have the group's key
@@ -28,6 +30,7 @@
  */
 #ifndef FIRN_GROUP_H
 #define FIRN_GROUP_H
+#include <firn/fold.h>
 #include <firn/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,8 +51,10 @@ struct firn_group_config {
     const int *owner;    /* nthreads ranks: the process that has thread v. Each
                             has at least one. NULL: even, contiguous */
     size_t nelements;    /* of a gradient */
-    bool chain;          /* constant memory; the threads of a process, and
-                            those of a host, must be neighbours */
+    bool chain;          /* little memory; in the order of the chain the
+                            threads of a process, and those of a host, must
+                            be neighbours */
+    enum firn_sum sum;   /* the order; FIRN_SUM_DEFAULT: the tree */
     const char *address; /* rank 0's host and port, when there are several */
     int port;            /* hosts */
     const char *key;     /* 64 hexadecimal digits, the same in all processes
@@ -66,19 +71,29 @@ firn_group_open(struct firn_group **out, const struct firn_group_config *config,
                 struct firn_error *err);
 FIRN_API void firn_group_close(struct firn_group *group);
 
+/* The order of the sums, and another one from the next put on: all processes
+ * change it between the same two reductions. FIRN_EINVAL, and nothing changed,
+ * where the config asked for little memory and the threads of a process are no
+ * neighbours, which the chain needs. */
+FIRN_API enum firn_sum firn_group_sum(const struct firn_group *group);
+FIRN_API enum firn_status firn_group_set_sum(struct firn_group *group,
+                                             enum firn_sum sum,
+                                             struct firn_error *err);
+
 /* The threads of this process, rising; returns their number. */
 FIRN_API size_t firn_group_threads(const struct firn_group *group,
                                    const int **threads);
 
 /* Where the gradient of one of this process's threads is to be written; no
- * copy is needed then. NULL where the gradients are chained. Good until the
- * next reduce. */
+ * copy is needed then. NULL with little memory. Good until the next reduce,
+ * which may overwrite it. */
 FIRN_API float *firn_group_slot(struct firn_group *group, int thread);
 
 /* Hands in the gradient of a thread, elements `start` on (0: all; `grad` is
- * still the whole vector): copied to its slot, or folded at once in a chain,
- * where threads must come in rising order and the second one waits for the sum
- * of the threads before this process's. `grad` may be the slot itself. */
+ * still the whole vector): copied to its slot, or with little memory added at
+ * once, where threads must come in rising order; in the chain the second one
+ * waits for the sum of the threads before this process's. `grad` may be the
+ * slot itself; other memory is only read, and is the caller's again at once. */
 FIRN_API enum firn_status firn_group_put(struct firn_group *group, int thread,
                                          const float *grad, size_t start,
                                          struct firn_error *err);
@@ -114,6 +129,9 @@ FIRN_API enum firn_status firn_group_allgather(struct firn_group *group,
 FIRN_API enum firn_status firn_group_max(struct firn_group *group,
                                          int64_t *value,
                                          struct firn_error *err);
+
+/* Seconds for which a process waits for another. */
+FIRN_API double firn_group_timeout_s(const struct firn_group *group);
 
 /* Gradient bytes that this process has handed to others or taken from them
  * (shared memory counts as well), since it was opened. */

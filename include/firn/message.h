@@ -6,6 +6,7 @@
  */
 #ifndef FIRN_MESSAGE_H
 #define FIRN_MESSAGE_H
+#include <firn/can.h>
 #include <firn/status.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,6 +40,8 @@ struct firn_trainer_report {
     double psi;
     const double *variance; /* per layer; NULL: none */
     size_t nlayers;
+    int can; /* FIRN_CAN_* of the trainer (firn/can.h); in JSON the words,
+              * "resize,passes". Words that are not known are passed over */
 };
 /* All numbers negative, no variance. */
 FIRN_API struct firn_trainer_report firn_trainer_report_unknown(void);
@@ -49,6 +52,8 @@ struct firn_orders {
     int passes;    /* sub-batches of a batch */
     int stop;      /* 1: checkpoint and exit at the next boundary */
     int prepare_s; /* seconds until a switch to the next task, about */
+    int batch;     /* samples of one step, over all GPUs, from the next
+                    * boundary on */
 };
 /* No order at all. */
 FIRN_API struct firn_orders firn_orders_none(void);

@@ -48,11 +48,19 @@
  *   FIRN_FREEZE_MAX  the share of layers that may be frozen, by whatever rule
  *                  or order; it holds beside the config's own
  *   FIRN_PASSES    sub-batches of a batch
+ *   FIRN_SUM       tree | chain: the order of sums (firn/fold.h)
+ *   FIRN_PEER_TIMEOUT_S  seconds after which a silent process is given up
+ *   FIRN_BATCH     samples of a step, over all threads
+ *   FIRN_BATCH_RULE  none | linear | sqrt | adascale (firn/batchrule.h)
+ *   FIRN_FROZEN    layers to freeze at this start, if FIRN_FREEZE has a rule;
+ *                  the rule goes on from there
  * Jobs of more than one process that run on a host at once
  * need different FIRN_JOB or MASTER_PORT.
  */
 #ifndef FIRN_TRAIN_H
 #define FIRN_TRAIN_H
+#include <firn/batchrule.h>
+#include <firn/can.h>
 #include <firn/ckpt.h>
 #include <firn/feed.h>
 #include <firn/fold.h>
@@ -70,19 +78,33 @@ FIRN_C_BEGIN
 
 struct firn_train;
 
+/* A part of a layer: elements start to start + n - 1 of the flat gradient. A
+ * layer may have several, in any places; ranges do not overlap. */
+struct firn_train_range {
+    size_t layer, start, n;
+};
+
 struct firn_train_config {
     const char *name; /* NULL: FIRN_JOB, else "train" */
     int nthreads;     /* V; 0: FIRN_THREADS, else the number of processes */
     size_t nlayers;   /* groups of parameters that freeze together */
     const size_t *layer_start; /* nlayers + 1 offsets into the flat gradient,
-                                  the layer nearest to the input first */
+                                  the layer nearest to the input first. NULL:
+                                  `range` says where layers lie */
+    const struct firn_train_range *range; /* where layers are not one behind
+                                             the other; copied */
+    size_t nranges;
     uint64_t nepochs, steps_per_epoch; /* of effective training */
-    const char *dir;      /* NULL: FIRN_DIR; neither: no checkpoints */
-    uint64_t every_steps; /* steps between checkpoints; 0: at stops and the
-                             end */
-    unsigned keep;        /* 0: two */
-    int report_every;     /* steps; 0: 10 */
-    bool chain;           /* constant memory (firn/group.h) */
+    const char *dir;       /* NULL: FIRN_DIR; neither: no checkpoints */
+    uint64_t every_steps;  /* steps between checkpoints; 0: at stops and the
+                              end */
+    unsigned keep;         /* 0: two */
+    int report_every;      /* steps; 0: 10 */
+    bool chain;            /* little memory (firn/group.h) */
+    enum firn_sum sum;     /* the order of sums. FIRN_SUM_DEFAULT: FIRN_SUM,
+                              else that of the checkpoint, else the tree */
+    double peer_timeout_s; /* how long a process waits for another; 0:
+                              FIRN_PEER_TIMEOUT_S, else 300 */
     struct firn_freezer_config freeze;  /* no rule: by FIRN_FREEZE; nlayers
                                            and nelements are filled in */
     const struct firn_decision *replay; /* decisions to take instead of own */
@@ -90,6 +112,10 @@ struct firn_train_config {
     const struct firn_mate *as; /* the session of that job (firn/mate.h), which
                                    goes before FIRN_JOB, FIRN_DIR, ...; it has
                                    no FIRN_LAYOUT, and the next port. NULL */
+    const struct firn_sampler *sampler; /* whose batches are the steps: another
+                                   batch can be ordered then, and
+                                   steps_per_epoch is firn_sampler_batches().
+                                   NULL: the batch stays */
 };
 
 /* Bytes of the public struct called `name` ("firn_group_config") in this
@@ -124,28 +150,57 @@ FIRN_API bool firn_train_go(struct firn_train *train);
 /* Puts the next of this process's threads in place; its number, or -1 when all
  * had their turn. */
 FIRN_API int firn_train_enter(struct firn_train *train);
-/* Takes it out, with its gradient (flat, from firn_train_start on) and loss. */
+/* Takes it out, with its gradient (flat, from firn_train_start on; with ranges:
+ * those of the layers that are not frozen) and loss. `grad` is copied and not
+ * changed: it may be overwritten as soon as this returns. The thread's parts
+ * are taken out, so what is in their memory belongs to no thread until the next
+ * enter. */
 FIRN_API void firn_train_leave(struct firn_train *train, const float *grad,
                                double loss);
-/* The mean over all threads, elements from firn_train_start on; the same loss
- * in all processes is in firn_train_loss(). Collective; ends the step. */
+/* The mean over all threads, elements from firn_train_start on (with ranges:
+ * those of the layers that are not frozen); the rest of `mean` is not written.
+ * `mean` may be the memory of a gradient. The same loss in all processes is in
+ * firn_train_loss(). Collective; ends the step. */
 FIRN_API void firn_train_mean(struct firn_train *train, float *mean);
 
 /* Steps done, extra ones included, hence also the number of the present one,
  * from 0; mean() counts it as done. Epochs done, in the same way. */
 FIRN_API uint64_t firn_train_step(const struct firn_train *train);
 FIRN_API uint64_t firn_train_epoch(const struct firn_train *train);
-FIRN_API size_t firn_train_start(const struct firn_train *train);  /* element */
+/* The first element that still trains; where layers have ranges: among those of
+ * all layers, one behind the other. */
+FIRN_API size_t firn_train_start(const struct firn_train *train);
 FIRN_API size_t firn_train_frozen(const struct firn_train *train); /* layers */
 FIRN_API unsigned firn_train_passes(const struct firn_train *train);
+/* Samples of one thread's batch in the present step, of a session with a
+ * sampler: an ordered batch over V, rounded down, and no more than an epoch
+ * has. It changes at the end of an epoch only, and the next epoch of data
+ * begins there. 0 without a sampler. */
+FIRN_API int firn_train_batch(const struct firn_train *train);
+/* The factor on the learning rate that goes with the batch, by FIRN_BATCH_RULE;
+ * 1 for the submitted batch. */
+FIRN_API double firn_train_rate(const struct firn_train *train);
 FIRN_API double firn_train_loss(const struct firn_train *train);
 FIRN_API int firn_train_rank(const struct firn_train *train);
+/* V, as the config or the environment says. */
+FIRN_API int firn_train_nthreads(const struct firn_train *train);
+/* The order of the sums: after resume() that of the checkpoint, unless the
+ * config or FIRN_SUM asks for another one. */
+FIRN_API enum firn_sum firn_train_sum(const struct firn_train *train);
 /* Adds a time to the present step's split. Parts without a time are worked out:
  * switch and reduction always, forward as the rest between enter and leave
  * (without any time, a third of it, backward two thirds), update from the mean
  * to the next boundary. */
 FIRN_API void firn_train_time(struct firn_train *train,
                               enum firn_step_part part, double seconds);
+/* Says which orders the program obeys, FIRN_CAN_* of firn/can.h, instead of
+ * what the library finds out by itself: resize if it resumes from a folder of
+ * checkpoints; passes if it calls firn_train_passes(); freeze if it calls
+ * firn_train_start() or firn_train_frozen(); partner if it calls
+ * firn_mate_find(); after if it calls firn_train_begin_after(); batch if it has
+ * a sampler and calls firn_train_batch() and firn_train_rate(); the others
+ * never. It is reported after the first step of each start. */
+FIRN_API void firn_train_can(struct firn_train *train, unsigned can);
 /* The trainer's own target is met, in all processes at the same step: the next
  * boundary is the last, as if its epochs were over. */
 FIRN_API void firn_train_finish(struct firn_train *train);

@@ -60,6 +60,7 @@ class GroupConfig(ctypes.Structure):
         ("owner", POINTER(c_int)),
         ("nelements", c_size),
         ("chain", c_bool),
+        ("sum", c_int),
         ("address", c_char_p),
         ("port", c_int),
         ("key", c_char_p),
@@ -154,6 +155,7 @@ class TrainerReport(ctypes.Structure):
         ("psi", c_double),
         ("variance", POINTER(c_double)),
         ("nlayers", c_size),
+        ("can", c_int),
     ]
 
 
@@ -165,6 +167,7 @@ class Orders(ctypes.Structure):
         ("passes", c_int),
         ("stop", c_int),
         ("prepare_s", c_int),
+        ("batch", c_int),
     ]
 
 
@@ -311,6 +314,10 @@ _OUT = POINTER(c_void_p)
 # name: (result, arguments); a result of None is void, "status" is checked.
 _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_fold_f32": (None, [c_void_p, POINTER(c_void_p), c_size, c_size, c_float]),
+    "firn_fold_tree_f32": (
+        None,
+        [c_void_p, POINTER(c_void_p), POINTER(c_size), c_size, c_size, c_float],
+    ),
     "firn_fold_f64": (None, [c_void_p, POINTER(c_void_p), c_size, c_size, c_double]),
     "firn_fold_add_f32": (None, [c_void_p, c_void_p, c_size]),
     "firn_fold_add_f64": (None, [c_void_p, c_void_p, c_size]),
@@ -324,6 +331,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_fold_ring_f32": (None, [c_void_p, POINTER(c_void_p), c_size, c_size]),
     "firn_group_open": ("status", [_OUT, POINTER(GroupConfig)]),
     "firn_group_close": (None, [c_void_p]),
+    "firn_group_sum": (c_int, [c_void_p]),
+    "firn_group_set_sum": ("status", [c_void_p, c_int]),
     "firn_group_threads": (c_size, [c_void_p, POINTER(POINTER(c_int))]),
     "firn_group_slot": (c_void_p, [c_void_p, c_int]),
     "firn_group_put": ("status", [c_void_p, c_int, c_void_p, c_size]),

@@ -17,6 +17,20 @@ def fold_f32(out: int, operands: Sequence[int], n: int, divisor: float = 1.0) ->
     lib().firn_fold_f32(out, pointers, len(operands), n, divisor)
 
 
+def tree_f32(
+    out: int,
+    operands: Sequence[int],
+    n: int,
+    divisor: float = 1.0,
+    first: Sequence[int] | None = None,
+) -> None:
+    """The sum by the tree, by divisor, of n floats. ``first``: the first thread
+    of each operand, and V behind them; None: operand i is thread i."""
+    pointers = (c_void_p * len(operands))(*operands)
+    threads = (c_size * len(first))(*first) if first is not None else None
+    lib().firn_fold_tree_f32(out, pointers, threads, len(operands), n, divisor)
+
+
 def ring_f32(out: int, operands: Sequence[int], n: int) -> None:
     """What gloo's ring all-reduce makes of these operands."""
     pointers = (c_void_p * len(operands))(*operands)
@@ -39,4 +53,4 @@ def flatten(flat: int, tensors: Sequence[int], nbytes: Sequence[int]) -> None:
     lib().firn_fold_flatten(flat, (c_void_p * n)(*tensors), (c_size * n)(*nbytes), n)
 
 
-__all__ = ["add_f32", "flatten", "fold_f32", "ring_f32", "scale_f32"]
+__all__ = ["add_f32", "flatten", "fold_f32", "ring_f32", "scale_f32", "tree_f32"]

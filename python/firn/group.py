@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
+from firn import tree
 from firn._lib import FirnError, GroupConfig, address_of, c_i64, c_int, c_size
 from firn._lib import c_void_p, call, lib, text
 
@@ -43,6 +44,13 @@ def amount_of(name: str, most: float, env: Mapping[str, str] = os.environ) -> fl
             f"{name} is '{word[:40]}', not a number above 0 and up to {most:g}"
         )
     return value
+
+
+def complete_environment() -> None:
+    """Sets LOCAL_WORLD_SIZE to what firn takes it for where it is not set: all
+    processes are on this host. Other libraries take it for 1."""
+    if os.environ.get("WORLD_SIZE") and not os.environ.get("LOCAL_WORLD_SIZE"):
+        os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
 
 
 def even_layout(nthreads: int, nprocs: int) -> list[int]:
@@ -170,9 +178,11 @@ class Group:
         nelements: int,
         *,
         chain: bool = False,
+        order: str = tree.TREE,
         timeout_s: float = 0.0,
+        name: str = "",
     ) -> None:
-        name = f"{place.job}.{place.attempt}.{place.port}"
+        name = f"{place.job}.{place.attempt}.{place.port}{name}"
         owner = (c_int * place.nthreads)(*place.owner)
         config = GroupConfig(
             name=name.encode(),
@@ -184,6 +194,7 @@ class Group:
             owner=owner,
             nelements=nelements,
             chain=chain,
+            sum=tree.CODE[order],
             address=place.address.encode(),
             port=place.port,
             key=text(os.environ.get("FIRN_GROUP_KEY") or None),
@@ -198,6 +209,10 @@ class Group:
         """A thread's shared memory as bytes; None in a chain."""
         at = lib().firn_group_slot(self._handle, thread)
         return (ctypes.c_char * (4 * self.nelements)).from_address(at) if at else None
+
+    def set_sum(self, order: str) -> None:
+        """The order of sums from here on: "tree" or "chain"."""
+        call("firn_group_set_sum", self._handle, tree.CODE[order])
 
     def put(self, thread: int, gradient: int, start: int = 0) -> None:
         """Hands in a thread's gradient, by the address of its floats."""

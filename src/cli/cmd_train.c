@@ -20,6 +20,7 @@ enum { LISTED = 20 };
 
 struct args {
     bool is_all, is_json;
+    const char *only;
 };
 
 static struct firn_ckpt *open_file(const char *path)
@@ -36,6 +37,10 @@ static struct firn_ckpt *open_file(const char *path)
 static const struct flag diff_flags[] = {
     {"all", 'a', NULL, "list every differing section (default: the first 20)",
      flag_yes, offsetof(struct args, is_all)},
+    {"only", 0, "KINDS",
+     "compare these kinds of sections only: " TRAIN_KINDS
+     "; several with commas (default: all but bookkeeping)",
+     flag_text, offsetof(struct args, only)},
     FORMAT_FLAG(offsetof(struct args, is_json)),
     {0},
 };
@@ -48,29 +53,54 @@ static const struct flags_page diff_page = {
         "the differing sections with the number of differing elements and the "
         "first two values, and a summary per group (weights, optimiser, "
         "thread contexts). +0 and -0 differ; a NaN equals itself. Two runs of "
-        "one job should be equal for any number of processes.\n\n"
+        "one job should be equal for any number of processes. Bookkeeping "
+        "(progress, decisions, measured variances, the order of sums) is not "
+        "compared unless --only asks for it.\n\n"
         "Exit status: 0 equal, 1 different, 2 a file is not a complete "
         "checkpoint.",
     .table = diff_flags,
 };
 
+/* The kinds to compare; 0 after an error message. */
+static unsigned kinds_of(const struct args *args)
+{
+    char word[32];
+    if (args->only == NULL)
+        return TRAIN_STATE;
+    unsigned kinds = train_kinds(args->only, word);
+    if (kinds == 0)
+        fprintf(stderr, "firn train: --only: '%s' is not one of %s\n", word,
+                TRAIN_KINDS);
+    return kinds;
+}
+
+/* 0 equal, 1 different, 2 nothing to compare. */
+static int status_of(const struct train_diff *diff, const struct args *args)
+{
+    if (diff->nsections == 0)
+        fprintf(stderr, "firn train: neither file has a section of %s\n",
+                args->only != NULL ? args->only : "training state");
+    return diff->nsections == 0 ? 2 : diff->n > 0;
+}
+
 static int compare(const struct args *args, char **paths)
 {
     struct train_diff diff;
+    unsigned kinds = kinds_of(args);
+    if (kinds == 0)
+        return 2;
     struct firn_buf out = {0};
     struct firn_ckpt *left = open_file(paths[0]), *right = open_file(paths[1]);
     int rc = 2;
     if (left != NULL && right != NULL) {
-        train_diff_init(&diff, paths[0], left, paths[1], right);
+        train_diff_init(&diff, (const char *const[]){paths[0], paths[1]}, left,
+                        right, kinds);
         if (args->is_json)
             train_diff_json(&diff, &out);
         else
             train_diff_page(&diff, args->is_all ? SIZE_MAX : LISTED, &out);
         rc = output_write("train", &out);
-        if (rc == 0)
-            rc = diff.n > 0;
-        else
-            rc = 2;
+        rc = rc == 0 ? status_of(&diff, args) : 2;
         train_diff_release(&diff);
     }
     buf_release(&out);

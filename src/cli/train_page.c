@@ -1,10 +1,12 @@
 /* train_page.c - output of `firn train diff` and `firn train show`.
  *
- * First one sentence about the first difference, then the differing sections,
- * then a line per group. The group of a section is the part of its name before
- * the first '/', or one of: weights, optimiser, thread contexts, progress.
- * Values have enough digits to distinguish neighbours; equal texts (NaNs) are
- * followed by the bits.
+ * Sections of the kinds that are wanted are compared; without a wish all but
+ * bookkeeping, which runs of the same training may have in different states
+ * (one that reports also measures). First one sentence about the first
+ * difference, then the differing sections, then a line per group. The group of
+ * a section is the part of its name before the first '/', or one of: weights,
+ * optimiser, thread contexts, progress. Values have enough digits to
+ * distinguish neighbours; equal texts (NaNs) are followed by the bits.
  */
 #include "cli/train_page.h"
 #include "base/buf.h"
@@ -37,6 +39,77 @@ static void group_of(const char *section, char out[FIRN_CKPT_NAME + 1])
              section);
 }
 
+/* --- kinds --- */
+
+struct prefix {
+    const char *text;
+    enum train_kind kind;
+};
+
+/* Sections, and parts of a thread's context. The first prefix that fits. */
+static const struct prefix sections[] = {
+    {"weight", TRAIN_WEIGHTS},
+    {"param", TRAIN_WEIGHTS},
+    {"model", TRAIN_WEIGHTS},
+    {"optim", TRAIN_OPTIMIZER},
+    {"momentum", TRAIN_OPTIMIZER},
+    {"train/", TRAIN_BOOKKEEPING},
+    {"", TRAIN_OTHER},
+};
+static const struct prefix parts[] = {
+    {"buffer", TRAIN_BUFFERS},    {"bn", TRAIN_BUFFERS},
+    {"running", TRAIN_BUFFERS},   {"rng", TRAIN_GENERATORS},
+    {"torch", TRAIN_GENERATORS},  {"cuda", TRAIN_GENERATORS},
+    {"numpy", TRAIN_GENERATORS},  {"python", TRAIN_GENERATORS},
+    {"loader", TRAIN_DATA},       {"place", TRAIN_DATA},
+    {"sampler", TRAIN_DATA},      {"squares", TRAIN_BOOKKEEPING},
+    {"firn-", TRAIN_BOOKKEEPING}, {"", TRAIN_OTHER},
+};
+
+static enum train_kind kind_of(const char *section)
+{
+    const struct prefix *p = sections;
+    if (strncmp(section, "thread/", 7) == 0) {
+        const char *part = strchr(section + 7, '/');
+        section = part != NULL ? part + 1 : "";
+        p = parts;
+    }
+    while (strncmp(section, p->text, strlen(p->text)) != 0)
+        p++;
+    return p->kind;
+}
+
+unsigned train_kinds(const char *words, char word[32])
+{
+    static const struct prefix names[] = {
+        {"weights", TRAIN_WEIGHTS},
+        {"optimizer", TRAIN_OPTIMIZER},
+        {"optimiser", TRAIN_OPTIMIZER},
+        {"buffers", TRAIN_BUFFERS},
+        {"generators", TRAIN_GENERATORS},
+        {"data", TRAIN_DATA},
+        {"other", TRAIN_OTHER},
+        {"all", TRAIN_ALL},
+        {"bookkeeping", TRAIN_BOOKKEEPING},
+        {0},
+    };
+    unsigned found = 0;
+    for (const char *at = words;; at++) {
+        size_t n = strcspn(at, ",");
+        const struct prefix *p = names;
+        while (p->text != NULL &&
+               (strlen(p->text) != n || strncmp(at, p->text, n) != 0))
+            p++;
+        snprintf(word, 32, "%.*s", (int)(n < 31 ? n : 31), at);
+        if (p->text == NULL)
+            return 0;
+        found |= (unsigned)p->kind;
+        at += n;
+        if (*at == '\0')
+            return found;
+    }
+}
+
 static struct train_group *find_group(struct train_diff *d, const char *section)
 {
     char name[FIRN_CKPT_NAME + 1];
@@ -53,7 +126,12 @@ static struct train_group *find_group(struct train_diff *d, const char *section)
 
 static void add_section(struct train_diff *d, const struct firn_ckpt_section *s)
 {
+    enum train_kind kind = kind_of(s->name);
+    d->nbookkeeping += kind == TRAIN_BOOKKEEPING;
+    if (((unsigned)kind & d->kinds) == 0)
+        return;
     struct train_group *group = find_group(d, s->name);
+    d->nsections++;
     group->nsections++;
     group->nelements += s->nbytes / firn_ckpt_type_bytes(s->type);
 }
@@ -61,6 +139,10 @@ static void add_section(struct train_diff *d, const struct firn_ckpt_section *s)
 static void add_difference(void *arg, const struct firn_ckpt_difference *diff)
 {
     struct train_diff *d = arg;
+    enum train_kind kind = kind_of(diff->name);
+    d->nbookkeeping_differ += kind == TRAIN_BOOKKEEPING;
+    if (((unsigned)kind & d->kinds) == 0)
+        return;
     struct train_group *group = find_group(d, diff->name);
     d->at = mem_grow(d->at, d->n, d->n + 1, sizeof *d->at);
     d->at[d->n++] = *diff;
@@ -69,13 +151,14 @@ static void add_difference(void *arg, const struct firn_ckpt_difference *diff)
         diff->kind == FIRN_CKPT_OTHER_BITS ? diff->ndiffer : diff->nelements;
 }
 
-void train_diff_init(struct train_diff *d, const char *left_path,
-                     const struct firn_ckpt *left, const char *right_path,
-                     const struct firn_ckpt *right)
+void train_diff_init(struct train_diff *d, const char *const paths[2],
+                     const struct firn_ckpt *left,
+                     const struct firn_ckpt *right, unsigned compared)
 {
     const struct firn_ckpt_section *s;
-    *d = (struct train_diff){.left_path = left_path,
-                             .right_path = right_path,
+    *d = (struct train_diff){.left_path = paths[0],
+                             .right_path = paths[1],
+                             .kinds = compared,
                              .left = left,
                              .right = right};
     for (size_t i = 0; (s = firn_ckpt_at(left, i)) != NULL; i++)
@@ -301,16 +384,20 @@ void train_diff_page(const struct train_diff *d, size_t most,
                      struct firn_buf *out)
 {
     if (d->n == 0) {
-        buf_printf(out, "equal: %zu sections, bit by bit\n",
-                   firn_ckpt_count(d->left));
-        return;
+        buf_printf(out, "equal: %zu sections, bit by bit\n", d->nsections);
+    } else {
+        buf_puts(out, "first difference: ");
+        say_first(d, out);
+        buf_puts(out, "\n\n");
+        list_sections(d, most, out);
+        buf_putc(out, '\n');
+        list_groups(d, out);
     }
-    buf_puts(out, "first difference: ");
-    say_first(d, out);
-    buf_puts(out, "\n\n");
-    list_sections(d, most, out);
-    buf_putc(out, '\n');
-    list_groups(d, out);
+    if ((d->kinds & TRAIN_BOOKKEEPING) == 0 && d->nbookkeeping_differ > 0)
+        buf_printf(out,
+                   "not compared: bookkeeping, of which %zu of %zu sections "
+                   "differ; --only bookkeeping lists them\n",
+                   d->nbookkeeping_differ, d->nbookkeeping);
 }
 
 /* --- JSON --- */
@@ -392,7 +479,7 @@ void train_diff_json(const struct train_diff *d, struct firn_buf *out)
                    "\"elements\":%" PRIu64 ",\"elements_differ\":%" PRIu64 "}",
                    g->nsections, g->ndiffer, g->nelements, g->nother);
     }
-    buf_puts(out, "]}\n");
+    buf_printf(out, "],\"bookkeeping_differ\":%zu}\n", d->nbookkeeping_differ);
     buf_release(&words);
 }
 

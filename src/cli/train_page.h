@@ -12,19 +12,43 @@ struct train_group {
     uint64_t nelements, nother; /* elements; elements that differ */
 };
 
+/* What a section holds, for --only. Bits of a set. */
+enum train_kind {
+    TRAIN_WEIGHTS = 1,
+    TRAIN_OPTIMIZER = 2,
+    TRAIN_BUFFERS = 4,
+    TRAIN_GENERATORS = 8,
+    TRAIN_DATA = 16,
+    TRAIN_OTHER = 32,       /* the program's own sections */
+    TRAIN_BOOKKEEPING = 64, /* progress, decisions, variances, the order */
+    TRAIN_STATE = 63,       /* all but bookkeeping: what the bits of the
+                               training go on from */
+    TRAIN_ALL = 127
+};
+
+/* "weights,optimizer" as a set; 0: `word` holds a word that is none. */
+unsigned train_kinds(const char *words, char word[32]);
+/* All names, with commas. */
+#define TRAIN_KINDS \
+    "weights, optimizer, buffers, generators, data, other, bookkeeping, all"
+
 /* Two checkpoints and their differences. */
 struct train_diff {
     const char *left_path, *right_path;
     const struct firn_ckpt *left, *right;
     struct firn_ckpt_difference *at;
     size_t n;
-    struct train_group *groups; /* in the order of the files */
+    unsigned kinds;   /* that are compared */
+    size_t nsections; /* of these kinds, in either file */
+    size_t nbookkeeping, nbookkeeping_differ; /* sections; not compared */
+    struct train_group *groups;               /* in the order of the files */
     size_t ngroups;
 };
 
-void train_diff_init(struct train_diff *diff, const char *left_path,
-                     const struct firn_ckpt *left, const char *right_path,
-                     const struct firn_ckpt *right);
+/* Compares sections of these kinds. */
+void train_diff_init(struct train_diff *diff, const char *const paths[2],
+                     const struct firn_ckpt *left,
+                     const struct firn_ckpt *right, unsigned compared);
 void train_diff_release(struct train_diff *diff);
 
 /* Lists at most `most` sections. */

@@ -112,7 +112,8 @@ static double by_profile(const struct forecaster *f, const struct outlook *o,
                               .passes = way->passes,
                               .frozen_max = job->spec.frozen_max,
                               .parallel = (enum firn_parallel)way->parallel,
-                              .stages = way->stages};
+                              .stages = way->stages,
+                              .job = job->id};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut =
         trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
@@ -124,7 +125,8 @@ static double by_profile(const struct forecaster *f, const struct outlook *o,
         return 0;
     struct running now = {known_fit_s(known, &o->app, where, &setting),
                           setting.split.total, setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
+    return running_rate(o->app.profile, stage, &o->ref, &now) *
+           (setting.belief > 0 ? setting.belief : 1);
 }
 
 /* The same of a way with elastic threads. */
@@ -146,7 +148,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
                               .where = &where,
                               .batch = outlook_batch(o, job),
                               .tunes = tunes,
-                              .frozen_max = job->spec.frozen_max};
+                              .frozen_max = job->spec.frozen_max,
+                              .job = job->id};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut =
         trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
@@ -159,7 +162,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
         o->ref.batch,    known_fit_s};
     struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
                           setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
+    return running_rate(o->app.profile, stage, &o->ref, &now) *
+           (setting.belief > 0 ? setting.belief : 1);
 }
 
 double outlook_fit(const struct forecaster *f, const struct outlook *o,

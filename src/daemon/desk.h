@@ -295,5 +295,5 @@ void desk_eta_ended(struct desk *desk, const struct track *track);
 
 /* What a job of the round, or of a copy of it, needs when it is run so. */
 struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,
-                           const struct firn_way *way, bool is_elastic);
+                           const struct firn_way *way);
 #endif

@@ -29,9 +29,8 @@ static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
     to->parts = parts;
 }
 
-/* What its trainer is told from now on. */
-static void give_orders(struct loop *loop, struct live_job *job,
-                        const struct firn_alloc *to)
+void loop_orders(struct loop *loop, struct live_job *job,
+                 const struct firn_alloc *to)
 {
     struct firn_orders orders = firn_orders_none();
     struct firn_error err = {0};
@@ -103,7 +102,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (job == NULL || track == NULL)
         FIRN_BUG("job %d of the round is in no book", step->job->id);
     copy_alloc(&track->granted, step->to);
-    give_orders(loop, job, step->to);
+    loop_orders(loop, job, step->to);
     firn_job_id lead = lead_by(loop, job, step);
     bool is_led = lead != FIRN_NO_JOB || partner_lead(loop->book, job) != NULL;
     if (step->is_loss) /* a drained node lives: there is time to leave */
@@ -159,14 +158,21 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    const struct loop *loop = state;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown_in(loop->desk.forecast, a, way, b, other_way);
+}
+
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
-    const struct loop *loop = state;
-    const struct live_job *live =
-        book_job(loop->book, desk_book_id(&loop->desk, job->id));
-    return desk_load(&loop->desk, job, way,
-                     live != NULL && live->ask.is_elastic);
+    return desk_load(&((const struct loop *)state)->desk, job, way);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -190,6 +196,8 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .slowdown_in =
+                                                          slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 

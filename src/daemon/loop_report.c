@@ -12,6 +12,7 @@
  * was expected.
  */
 #include "base/log.h"
+#include "daemon/abilities.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 
@@ -128,12 +129,29 @@ static void tell_round(struct loop *loop, const struct track *track,
         log_warn("job %d: %s", track->id, err.text);
 }
 
+/* Its trainer can do more or less than the round takes it to: it is scheduled
+ * by the new set from now on, and orders that it does not obey are withdrawn.
+ */
+static void learn_abilities(struct loop *loop, struct live_job *job,
+                            const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
+    unsigned cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
+    if (in_round == NULL || in_round->spec.cannot == cannot)
+        return;
+    loop_changed(loop, job);
+    in_round = desk_job(&loop->desk, track);
+    if (in_round != NULL && in_round->held.nparts > 0)
+        loop_orders(loop, job, &in_round->held);
+}
+
 void loop_reported(struct loop *loop, struct live_job *job)
 {
     struct track *track = desk_track(&loop->desk, job->id);
     double progress = said_progress(job), now_s = dock_now_s(&loop->dock);
     if (track == NULL || live_state_is_over(job->state))
         return;
+    learn_abilities(loop, job, track);
     desk_task_reported(&loop->desk, job);
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);

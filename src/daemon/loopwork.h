@@ -95,6 +95,9 @@ void loop_cancelled(struct loop *loop, struct live_job *job);
 /* It is new, or its user changed it in the book: held, released, bounds,
  * priority. */
 void loop_changed(struct loop *loop, struct live_job *job);
+/* Writes down the orders of its trainer for what it holds from now on. */
+void loop_orders(struct loop *loop, struct live_job *job,
+                 const struct firn_alloc *to);
 /* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
  * change in no simulation, and not all policies look) leave them by a
  * checkpoint. */

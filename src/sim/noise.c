@@ -56,18 +56,34 @@ double noise_next(struct noise *noise, const struct firn_sim_noise *size)
     return uniform(&noise->rng, size->report);
 }
 
-double noise_way(const struct firn_sim_noise *size, uint64_t seed,
-                 firn_job_id id, const struct firn_way *way, int ntypes)
+static uint64_t chain_of_way(uint64_t seed, firn_job_id id,
+                             const struct firn_way *way, int ntypes)
 {
-    if (!(size->throughput > 0))
-        return 1;
     uint64_t chain = mix(chain_of(seed, id, WAY), way->gpus);
     for (int t = 0; way->counts != NULL && t < ntypes; t++)
         chain = mix(chain, way->counts[t]);
     chain = mix(chain, way->counts != NULL ? 0 : way->type);
     chain = mix(chain, way->tensor);
     chain = mix(chain, way->parallel);
-    return gaussian(mix(chain, way->stages), size->throughput);
+    return mix(chain, way->stages);
+}
+
+double noise_way(const struct firn_sim_noise *size, uint64_t seed,
+                 firn_job_id id, const struct firn_way *way, int ntypes)
+{
+    if (!(size->throughput > 0))
+        return 1;
+    return gaussian(chain_of_way(seed, id, way, ntypes), size->throughput);
+}
+
+double noise_layers(const struct firn_sim_noise *size, uint64_t seed,
+                    firn_job_id id, const struct firn_way *way, int ntypes,
+                    size_t nfrozen)
+{
+    if (!(size->throughput > 0))
+        return 1;
+    uint64_t chain = chain_of_way(seed, id, way, ntypes);
+    return gaussian(mix(chain, 1 + (int64_t)nfrozen), size->throughput);
 }
 
 struct firn_load noise_load(const struct firn_sim_noise *size, uint64_t seed,

@@ -6,7 +6,11 @@
  *     max(0.05, 1 + size z),  z normal, mean 0 and deviation 1
  *
  * (IceFrog, Figs. 11e and 11f). z is drawn once for each job and way: number
- * and type of GPUs and how the model is spread over them (`throughput`); once
+ * and type of GPUs and how the model is spread over them (`throughput`), and
+ * number of frozen layers where its trainer freezes layers. A trainer chooses
+ * its layers by the same wrong throughputs: it takes the number whose product
+ * of psi and throughput seems the largest, and goes as fast as that number
+ * really is. z is drawn once
  * for each job's memory, once for its utilisation, and once for each pair of
  * jobs, whose slowdown is never below 1 (`sharing`). One draw for a whole job
  * would cancel wherever a policy compares the ways of one job. The same
@@ -47,6 +51,11 @@ double noise_next(struct noise *noise, const struct firn_sim_noise *size);
  * cluster of `ntypes` GPU types. */
 double noise_way(const struct firn_sim_noise *size, uint64_t seed,
                  firn_job_id id, const struct firn_way *way, int ntypes);
+/* The same for the way in which a trainer has this number of front layers
+ * frozen. */
+double noise_layers(const struct firn_sim_noise *size, uint64_t seed,
+                    firn_job_id id, const struct firn_way *way, int ntypes,
+                    size_t nfrozen);
 /* The load that is forecast, with its errors; what is not known stays so. */
 struct firn_load noise_load(const struct firn_sim_noise *size, uint64_t seed,
                             firn_job_id id, struct firn_load load);

@@ -393,6 +393,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
             tables_forecast_by(&engine->table->tables, options->forecast, err));
         if (options->slows_all)
             tables_forget_pairs(&engine->table->tables);
+        simforecast_doubt(engine->table, options);
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
@@ -543,7 +544,7 @@ static enum firn_status measure(struct simengine *engine,
     if (!truth->knows(truth, spec->app))
         count(&world->unprofiled_jobs, world->unprofiled, spec->app);
     if (world->options->freeze > FIRN_SIM_FREEZE_OFF &&
-        !truth_table_freezes(engine->table, spec->app, accept.types))
+        !truth_table_freezes(engine->table, spec->app, accept.types, 0))
         count(&world->unfrozen_jobs, world->unfrozen, spec->app);
     return FIRN_OK;
 }

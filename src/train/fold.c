@@ -1,11 +1,16 @@
 /* fold.c - sums of gradients in one fixed order, as fast as memory allows.
  *
- * Each element of the result is ((x0 + x1) + x2) + ..., whatever the number of
- * operands, their addresses, the compiler or the machine. The work is memory
- * traffic, so all operands of a sum are read in one pass: loops for one, two,
- * three, four and eight operands, in vectors of 16 bytes, which both SSE2 and
- * NEON have on every machine. The compilers' own vectorisers are not asked:
- * at -O2 they do not touch loops of unknown length.
+ * Each element of the result is the sum by the tree, or ((x0 + x1) + x2) + ...,
+ * whatever the addresses of the operands, the compiler or the machine. The work
+ * is memory traffic, so all operands of a sum are read in one pass: loops for
+ * up to eight operands, in vectors of 16 bytes, which both SSE2 and NEON have
+ * on every machine. The compilers' own vectorisers are not asked: at -O2 they
+ * do not touch loops of unknown length.
+ *
+ * The tree of more than eight operands, or of operands that stand for blocks of
+ * different sizes, is made in pieces that stay in the nearest cache: each half
+ * is summed into a piece of scratch, then both are added. Memory is still read
+ * once.
  *
  * Large results that are not operands are stored past the caches where the
  * machine has instructions for it (x86-64): an ordinary store first reads the
@@ -19,6 +24,7 @@
  *
  * A NaN in gives a NaN out; which of two NaNs survives is up to the machine.
  */
+#include "train/tree.h"
 #include <firn/fold.h>
 #include <math.h>
 #include <stdbool.h>
@@ -31,6 +37,8 @@
 enum {
     MOST = 8,             /* operands of one loop */
     PIECE = 2048,         /* elements: operand and result stay in L1 */
+    BIT = 512,            /* elements of one piece of scratch of a tree */
+    DEPTH = 24,           /* pieces: two to the power of 22 threads */
     STREAM_FROM = 4 << 20 /* bytes: no use to keep them in a cache */
 };
 
@@ -57,6 +65,39 @@ static size_t min_size(size_t a, size_t b)
 static size_t unrolled(size_t nin)
 {
     return nin >= 8 ? 8 : nin >= 4 ? 4 : nin;
+}
+
+/* Operands i to j - 1 of a tree; first: see firn/fold.h. */
+struct tree_part {
+    const size_t *first;
+    size_t i, j;
+};
+
+/* Do all operands stand for equally many threads, the last one for no more? The
+ * tree then has the shape of one over single threads. */
+static bool is_even(struct tree_part p)
+{
+    if (p.first == NULL)
+        return true;
+    size_t size = p.first[p.i + 1] - p.first[p.i];
+    for (size_t k = p.i + 1; k < p.j; k++) {
+        size_t next = p.first[k + 1] - p.first[k];
+        if (k + 1 < p.j ? next != size : next > size)
+            return false;
+    }
+    return true;
+}
+
+/* The operand with which the right half begins. */
+static size_t split_of(struct tree_part p)
+{
+    if (p.first == NULL)
+        return p.i + firn_tree_split(p.j - p.i);
+    size_t middle = p.first[p.i] + firn_tree_split(p.first[p.j] - p.first[p.i]);
+    size_t k = p.i + 1;
+    while (k + 1 < p.j && p.first[k] < middle)
+        k++;
+    return k;
 }
 
 #define T            float

@@ -116,7 +116,7 @@ static enum firn_status check_runs(const struct firn_group *g,
                                    struct firn_error *err)
 {
     bool seen[GRP_MAX_PROCS] = {false};
-    for (int v = 0; v < g->nthreads; v++) {
+    for (int v = 0; v < g->nthreads && grp_is_chain(g); v++) {
         int owner = g->owner[v];
         if (v > 0 && owner == g->owner[v - 1])
             continue;
@@ -132,8 +132,12 @@ static enum firn_status check_runs(const struct firn_group *g,
 
 static uint64_t shape_of(const struct firn_group *g)
 {
-    uint64_t facts[] = {(uint64_t)g->nprocs, (uint64_t)g->nthreads,
-                        (uint64_t)g->nelements, g->chain, sizeof(size_t)};
+    uint64_t facts[] = {(uint64_t)g->nprocs,
+                        (uint64_t)g->nthreads,
+                        (uint64_t)g->nelements,
+                        g->little,
+                        g->sum,
+                        sizeof(size_t)};
     uint64_t hash = firn_grp_hash(0xcbf29ce484222325u, facts, sizeof facts);
     hash = firn_grp_hash(hash, g->name, strlen(g->name));
     return firn_grp_hash(hash, g->owner,
@@ -149,11 +153,20 @@ static bool allocate(struct firn_group *g, const struct firn_group_config *c)
     g->owner = malloc(v * sizeof *g->owner);
     g->mine = malloc(v * sizeof *g->mine);
     g->put = calloc(v, sizeof *g->put);
-    g->vector = calloc(v, sizeof *g->vector);
+    g->leaf = calloc(v, sizeof *g->leaf);
+    g->node = calloc(v, sizeof *g->node);
+    g->node_first = calloc(v + 1, sizeof *g->node_first);
+    g->leaf_first = calloc(v + 1, sizeof *g->leaf_first);
+    g->proc_at = calloc(p, sizeof *g->proc_at);
+    g->block = calloc(v, sizeof *g->block);
+    g->places = calloc(v, sizeof *g->places);
     g->in = calloc(v, sizeof *g->in);
     g->host = calloc(p, sizeof *g->host);
     if (g->name == NULL || g->owner == NULL || g->mine == NULL ||
-        g->put == NULL || g->vector == NULL || g->in == NULL || g->host == NULL)
+        g->put == NULL || g->leaf == NULL || g->node == NULL ||
+        g->node_first == NULL || g->leaf_first == NULL || g->proc_at == NULL ||
+        g->block == NULL || g->places == NULL || g->in == NULL ||
+        g->host == NULL)
         return false;
     memcpy(g->name, c->name, strlen(c->name) + 1);
     for (size_t h = 0; h < p; h++)
@@ -171,8 +184,9 @@ static void fill_in(struct firn_group *g, const struct firn_group_config *c)
     g->first = g->rank - g->local;
     g->nthreads = c->nthreads;
     g->nelements = c->nelements;
-    /* With one thread each, slots need no more memory than a chain. */
-    g->chain = c->chain && (c->nthreads > c->nprocs || g->nlocal < c->nprocs);
+    g->sum = c->sum == FIRN_SUM_CHAIN ? FIRN_SUM_CHAIN : FIRN_SUM_TREE;
+    /* With one thread each, slots need no more memory. */
+    g->little = c->chain && (c->nthreads > c->nprocs || g->nlocal < c->nprocs);
     g->timeout_s = c->timeout_s > 0 ? c->timeout_s : 300;
     g->has_key = c->key != NULL && firn_grp_key_read(g->key, c->key) &&
                  firn_grp_auth_ready(NULL) == FIRN_OK;
@@ -199,23 +213,24 @@ static enum firn_status share_places(struct firn_group *g,
     return FIRN_OK;
 }
 
-/* A chain goes through the hosts one after the other. */
-static enum firn_status check_host_runs(struct firn_group *g,
-                                        struct firn_error *err)
+/* A chain goes through the hosts one after the other: the first process of a
+ * host whose threads are no neighbours; -1: all are. */
+static int scattered_host(const struct firn_group *g)
 {
     bool seen[GRP_MAX_PROCS] = {false};
-    for (int v = 0, last = -1; v < g->nthreads && g->chain; v++) {
+    for (int v = 0, last = -1; v < g->nthreads && grp_is_chain(g); v++) {
         int host = firn_grp_host_of(g, g->owner[v]);
         if (host != last && seen[host])
-            return firn_grp_fail(g, err,
-                                 "in a chain the threads of the host of "
-                                 "process %d must be neighbours",
-                                 g->host[host].first);
+            return g->host[host].first;
         seen[host] = true;
         last = host;
     }
-    return FIRN_OK;
+    return -1;
 }
+
+#define SCATTERED                                               \
+    "in a chain the threads of the host of process %d must be " \
+    "neighbours"
 
 static enum firn_status meet_all(struct firn_group *g,
                                  const struct firn_group_config *c,
@@ -226,10 +241,11 @@ static enum firn_status meet_all(struct firn_group *g,
         FIRN_TRY(firn_grp_rendezvous(g, c, err));
     if (g->nlocal < g->nprocs)
         FIRN_TRY(share_places(g, err));
-    FIRN_TRY(check_host_runs(g, err));
+    int process = scattered_host(g);
+    if (process >= 0)
+        return firn_grp_fail(g, err, SCATTERED, process);
     FIRN_TRY(
         firn_grp_map_data(g, firn_grp_data_floats(g) * sizeof(float), err));
-    firn_grp_lay_out(g);
     return FIRN_OK;
 }
 
@@ -238,8 +254,7 @@ static enum firn_status start(struct firn_group *g,
                               struct firn_error *err)
 {
     FIRN_TRY(place_threads(g, c, err));
-    if (c->chain)
-        FIRN_TRY(check_runs(g, err));
+    FIRN_TRY(check_runs(g, err));
     g->shape = shape_of(g);
     return meet_all(g, c, err);
 }
@@ -284,10 +299,38 @@ void firn_group_close(struct firn_group *group)
     free(g->owner);
     free(g->mine);
     free(g->put);
-    free(g->vector);
+    free(g->leaf);
+    free(g->node);
+    free(g->node_first);
+    free(g->leaf_first);
+    free(g->proc_at);
+    free(g->block);
+    free(g->places);
     free(g->in);
     free(g->host);
     free(g);
+}
+
+enum firn_sum firn_group_sum(const struct firn_group *group)
+{
+    return group->sum;
+}
+
+enum firn_status firn_group_set_sum(struct firn_group *group, enum firn_sum sum,
+                                    struct firn_error *err)
+{
+    struct firn_group *g = group;
+    enum firn_sum was = g->sum;
+    g->sum = sum == FIRN_SUM_CHAIN ? FIRN_SUM_CHAIN : FIRN_SUM_TREE;
+    enum firn_status status = check_runs(g, err);
+    int process = scattered_host(g);
+    if (status == FIRN_OK && process >= 0)
+        status = firn_fail(err, FIRN_EINVAL, SCATTERED, process);
+    if (status != FIRN_OK)
+        g->sum = was;
+    firn_grp_lay_out(g);
+    memset(g->put, 0, g->nmine * sizeof *g->put);
+    return status;
 }
 
 /* --- gradients ----------------------------------------------------------- */
@@ -310,9 +353,9 @@ static size_t index_of(const struct firn_group *g, int thread)
 
 float *firn_group_slot(struct firn_group *group, int thread)
 {
-    if (group->chain || index_of(group, thread) == group->nmine)
+    if (group->little || index_of(group, thread) == group->nmine)
         return NULL;
-    return group->vector[thread];
+    return firn_grp_slot(group, thread);
 }
 
 enum firn_status firn_group_put(struct firn_group *group, int thread,
@@ -327,15 +370,15 @@ enum firn_status firn_group_put(struct firn_group *group, int thread,
                          "thread %d",
                          g->name, g->rank, start_at, thread);
     FIRN_TRY(firn_grp_sound(g, err));
-    if (g->chain) {
+    if (grp_is_chain(g)) {
         FIRN_TRY(firn_grp_chain_put(g, i, grad, start_at, err));
+    } else if (g->little) {
+        FIRN_TRY(firn_grp_tree_put(g, i, grad, start_at, err));
     } else {
-        size_t n = g->nelements - start_at;
-        if (grad != g->vector[thread] && n > 0)
-            memcpy(g->vector[thread] + start_at, grad + start_at,
-                   n * sizeof *grad);
-        if (g->nprocs > 1)
-            g->nbytes += n * sizeof *grad;
+        float *slot = firn_grp_slot(g, thread);
+        if (grad != slot && g->nelements > start_at)
+            memcpy(slot + start_at, grad + start_at,
+                   (g->nelements - start_at) * sizeof *grad);
     }
     g->put[i] = start_at + 1;
     return FIRN_OK;
@@ -373,11 +416,17 @@ enum firn_status firn_group_reduce(struct firn_group *group, float *out,
     FIRN_TRY(firn_grp_sound(g, err));
     FIRN_TRY(check_puts(g, start_at, err));
     FIRN_TRY(notify_hosts(
-        g, g->chain ? firn_grp_chain_reduce(g, out, start_at, divisor, err)
-                    : firn_grp_slots_reduce(g, out, start_at, divisor, err)));
+        g, grp_is_chain(g)
+               ? firn_grp_chain_reduce(g, out, start_at, divisor, err)
+               : firn_grp_leaves_reduce(g, out, start_at, divisor, err)));
     memset(g->put, 0, g->nmine * sizeof *g->put);
     g->nreduced++;
     return FIRN_OK;
+}
+
+double firn_group_timeout_s(const struct firn_group *group)
+{
+    return group->timeout_s;
 }
 
 uint64_t firn_group_bytes(const struct firn_group *group)

@@ -1,168 +1,176 @@
-/* group_reduce.c - the mean of the threads' gradients, in the order of threads.
+/* group_reduce.c - the mean of the threads' gradients, in the job's order.
  *
- * Slots: each thread has a vector in the memory of its host. On one host every
- * process folds its share of the elements over all slots into the result and
- * copies the whole of it out. With H hosts each host is responsible for one
- * H-th of the elements: it is sent that part of every foreign slot, its
+ * Each leaf (group_lay.c) has a vector in the memory of its host. On one host
+ * every process folds its share of the elements over all leaves into the result
+ * and copies the whole of it out. With H hosts each host is responsible for one
+ * H-th of the elements: it is sent that part of every foreign node, its
  * processes fold it, and the leaders send the folded parts around.
  *
- * Chain: each process has one vector and holds a run of threads. The vector
- * takes the first gradient as it comes; at the second one, or at the
- * reduction, the sum of the processes before is added, and from there on each
- * gradient as it comes: S + g is g + S, so the bits are those of the fold.
- * A process with two threads or fewer therefore never waits for another while
- * it computes. Between hosts the leader hands on the sum of its last process,
- * and takes in the sum of the host before as soon as it has to wait itself.
+ * With little memory and the tree a process has no slots: it adds each gradient
+ * to the running sum of its block as it comes (a binary counter, tree.c).
  *
  * Invariants
- *   1. Every element is the left fold over all threads, then one division.
+ *   1. Every element is the sum over all threads in the group's order, then one
+ *      division.
  *   2. Elements before `start` are not touched, sent or counted.
- *   3. `result` is written after a meeting that follows the copies of all.
+ *   3. `result` is written after a meeting that follows the copies of all, and
+ *      leaves after a meeting that follows the last fold.
  *
  * Cost of slots: (V + 1) vectors of memory on a host, V/P + 1 passes over one
- * in each process; of a chain: P + 1 vectors, and the passes are one after
- * another.
+ * in each process; with little memory: B + log V vectors a process with B
+ * blocks, and V/P passes while the process computes.
  */
 #include "train/groupwork.h"
 #include <firn/fold.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct range {
-    size_t from, to;
-};
-
-/* Part `part` of `nparts` of a range; parts begin on a cache line. */
-static struct range part_of(struct range r, int part, int nparts)
+struct grp_range firn_grp_part(struct grp_range r, int part, int nparts)
 {
     size_t blocks = (r.to - r.from) / 16, n = (size_t)nparts, i = (size_t)part;
-    struct range out = {r.from + blocks * i / n * 16,
-                        r.from + blocks * (i + 1) / n * 16};
+    struct grp_range out = {r.from + blocks * i / n * 16,
+                            r.from + blocks * (i + 1) / n * 16};
     if (part == nparts - 1)
         out.to = r.to;
     return out;
 }
 
-static size_t nbytes_of(struct range r)
+/* --- handing in ------------------------------------------------------------
+ */
+
+enum firn_status firn_grp_in_order(const struct firn_group *g, size_t index,
+                                   size_t start, struct firn_error *err)
 {
-    return (r.to - r.from) * sizeof(float);
+    for (size_t i = 0; i < g->nmine; i++)
+        if ((g->put[i] != 0) != (i < index) ||
+            (i < index && g->put[i] != start + 1))
+            return firn_fail(err, FIRN_EINVAL,
+                             "group %s: with `chain` thread %d comes after all "
+                             "before it, from the same element on",
+                             g->name, g->mine[index]);
+    return FIRN_OK;
 }
 
-/* --- where the vectors lie ----------------------------------------------- */
-
-static size_t stride_of(const struct firn_group *g)
+float *firn_grp_slot(const struct firn_group *g, int thread)
 {
-    return (g->nelements + 15) / 16 * 16 + 16;
+    return g->data + g->leaf[thread].at;
 }
 
-static size_t share_stride_of(const struct firn_group *g)
+/* to += from, elements `start` on. */
+static void add(struct firn_group *g, float *to, const float *from,
+                size_t start)
 {
-    return g->nhosts > 1 ? (g->nelements / (size_t)g->nhosts + 47) / 16 * 16
-                         : 0;
+    if (g->nelements > start)
+        firn_fold_add_f32(to + start, from + start, g->nelements - start);
 }
 
-static bool is_here(const struct firn_group *g, int thread)
+/* The block that holds a thread of this process, and its place among the
+ * process's blocks. */
+static struct tree_block block_of(const struct firn_group *g, int thread,
+                                  size_t *place)
 {
-    int local = g->owner[thread] - g->first;
-    return local >= 0 && local < g->nlocal;
-}
-
-size_t firn_grp_data_floats(const struct firn_group *g)
-{
-    size_t stride = stride_of(g);
-    if (g->chain)
-        return stride * ((size_t)g->nlocal + 1 + (g->nhosts > 1));
-    size_t n = stride;
-    for (int v = 0; v < g->nthreads; v++)
-        n += is_here(g, v) ? stride : share_stride_of(g);
-    return n;
-}
-
-void firn_grp_lay_out(struct firn_group *g)
-{
-    size_t stride = stride_of(g);
-    float *at = g->data;
-    g->result = at;
-    at += stride;
-    if (g->chain) {
-        for (int q = 0; q < g->nlocal; q++, at += stride)
-            g->vector[q] = at;
-        g->incoming = at;
-        return;
-    }
-    g->share_stride = share_stride_of(g);
-    for (int v = 0; v < g->nthreads; v++) {
-        g->vector[v] = at;
-        at += is_here(g, v) ? stride : g->share_stride;
+    *place = 0;
+    for (size_t i = 0;; i++) {
+        struct tree_block b = g->leaf[i].block;
+        if (thread < b.end)
+            return b;
+        *place += g->owner[b.first] == g->rank;
     }
 }
 
-/* --- slots --------------------------------------------------------------- */
+enum firn_status firn_grp_tree_put(struct firn_group *g, size_t index,
+                                   const float *grad, size_t start,
+                                   struct firn_error *err)
+{
+    FIRN_TRY(firn_grp_in_order(g, index, start, err));
+    size_t place, stride = grp_stride(g);
+    struct tree_block b = block_of(g, g->mine[index], &place);
+    size_t offset = (size_t)(g->mine[index] - b.first);
+    size_t held = firn_tree_held(offset), merges = firn_tree_merges(offset);
+    float *sum = grp_vector_of(g, g->local) + place * stride;
+    float *top = sum + held * stride; /* behind the sums that are held */
+    if (merges == 0 && g->nelements > start)
+        memcpy(top + start, grad + start,
+               (g->nelements - start) * sizeof *grad);
+    if (merges > 0)
+        add(g, top - stride, grad, start);
+    for (size_t m = 1; m < merges; m++) {
+        top -= stride;
+        add(g, top - stride, top, start);
+    }
+    if (g->mine[index] == b.end - 1)
+        for (size_t left = firn_tree_held(offset + 1); left > 1; left--)
+            add(g, sum + (left - 2) * stride, sum + (left - 1) * stride, start);
+    return FIRN_OK;
+}
+
+/* --- between hosts ---------------------------------------------------------
+ */
 
 /* The pieces of one message between hosts; freed by the caller. */
 static struct grp_piece *new_pieces(struct firn_group *g,
                                     struct firn_error *err)
 {
-    size_t n = (size_t)g->nthreads * (size_t)g->nhosts + (size_t)g->nhosts;
+    size_t n = g->nnodes * (size_t)g->nhosts + 2 * (size_t)g->nhosts;
     struct grp_piece *pieces = malloc(n * sizeof *pieces);
     if (pieces == NULL)
         firn_grp_fail(g, err, "process %d has no memory", g->rank);
     return pieces;
 }
 
-/* Sends each host its share of the slots here, takes in this host's share of
+/* Sends each host its share of the nodes here, takes in this host's share of
  * theirs. */
-static enum firn_status swap_slots(struct firn_group *g, struct range all,
+static enum firn_status swap_nodes(struct firn_group *g, struct grp_range all,
                                    struct grp_flow *flow,
                                    struct grp_piece *piece,
                                    struct firn_error *err)
 {
-    struct range own = part_of(all, g->at_host, g->nhosts);
+    struct grp_range own = firn_grp_part(all, g->at_host, g->nhosts);
     size_t nflows = 0;
     for (int h = 0; h < g->nhosts; h++) {
         if (h == g->at_host)
             continue;
-        struct range theirs = part_of(all, h, g->nhosts);
+        struct grp_range theirs = firn_grp_part(all, h, g->nhosts);
         struct grp_flow *f = &flow[nflows++];
         *f = (struct grp_flow){.host = h, .out = piece};
-        for (int v = 0; v < g->nthreads; v++)
-            if (is_here(g, v))
+        for (size_t i = 0; i < g->nnodes; i++)
+            if (g->node[i].host == g->at_host)
                 f->out[f->nout++] = (struct grp_piece){
-                    g->vector[v] + theirs.from, nbytes_of(theirs)};
+                    g->data + g->node[i].at + theirs.from, grp_nbytes(theirs)};
         piece = f->in = f->out + f->nout;
-        for (int v = 0; v < g->nthreads; v++)
-            if (firn_grp_host_of(g, g->owner[v]) == h)
-                f->in[f->nin++] =
-                    (struct grp_piece){g->vector[v], nbytes_of(own)};
+        for (size_t i = 0; i < g->nnodes; i++)
+            if (g->node[i].host == h)
+                f->in[f->nin++] = (struct grp_piece){g->data + g->node[i].at,
+                                                     grp_nbytes(own)};
         piece += f->nin;
-        g->nbytes += f->nout * nbytes_of(theirs) + f->nin * nbytes_of(own);
+        g->nbytes += f->nout * grp_nbytes(theirs) + f->nin * grp_nbytes(own);
     }
     return firn_grp_exchange(g, flow, nflows, err);
 }
 
-static enum firn_status swap_results(struct firn_group *g, struct range all,
+static enum firn_status swap_results(struct firn_group *g, struct grp_range all,
                                      struct grp_flow *flow,
                                      struct grp_piece *piece,
                                      struct firn_error *err)
 {
-    struct range own = part_of(all, g->at_host, g->nhosts);
+    struct grp_range own = firn_grp_part(all, g->at_host, g->nhosts);
+    float *result = grp_result(g);
     size_t nflows = 0;
     for (int h = 0; h < g->nhosts; h++) {
         if (h == g->at_host)
             continue;
-        struct range theirs = part_of(all, h, g->nhosts);
-        piece[0] = (struct grp_piece){g->result + own.from, nbytes_of(own)};
-        piece[1] =
-            (struct grp_piece){g->result + theirs.from, nbytes_of(theirs)};
+        struct grp_range theirs = firn_grp_part(all, h, g->nhosts);
+        piece[0] = (struct grp_piece){result + own.from, grp_nbytes(own)};
+        piece[1] = (struct grp_piece){result + theirs.from, grp_nbytes(theirs)};
         flow[nflows++] = (struct grp_flow){h, piece, piece + 1, 1, 1};
         piece += 2;
-        g->nbytes += nbytes_of(own) + nbytes_of(theirs);
+        g->nbytes += grp_nbytes(own) + grp_nbytes(theirs);
     }
     return firn_grp_exchange(g, flow, nflows, err);
 }
 
 /* A leader's part between two meetings of its host. */
-static enum firn_status swap(struct firn_group *g, struct range all,
+static enum firn_status swap(struct firn_group *g, struct grp_range all,
                              bool results, struct firn_error *err)
 {
     if (!grp_leads(g) || g->nhosts == 1)
@@ -172,7 +180,7 @@ static enum firn_status swap(struct firn_group *g, struct range all,
     enum firn_status status = FIRN_EIO;
     if (piece != NULL && flow != NULL)
         status = results ? swap_results(g, all, flow, piece, err)
-                         : swap_slots(g, all, flow, piece, err);
+                         : swap_nodes(g, all, flow, piece, err);
     else
         firn_grp_fail(g, err, "process %d has no memory", g->rank);
     free(piece);
@@ -180,193 +188,87 @@ static enum firn_status swap(struct firn_group *g, struct range all,
     return status;
 }
 
-static void fold_part(struct firn_group *g, struct range share, float divisor)
+/* --- folds -----------------------------------------------------------------
+ */
+
+/* Sums the leaves of each node of this host into its first one, this process's
+ * part of all elements. */
+static void fold_nodes(struct firn_group *g, struct grp_range all)
 {
-    struct range part = part_of(share, g->local, g->nlocal);
-    for (int v = 0; v < g->nthreads; v++)
-        g->in[v] =
-            g->vector[v] + (is_here(g, v) ? part.from : part.from - share.from);
-    if (part.to > part.from)
-        firn_fold_f32(g->result + part.from, g->in, (size_t)g->nthreads,
-                      part.to - part.from, divisor);
+    struct grp_range part = firn_grp_part(all, g->local, g->nlocal);
+    for (size_t i = 0; i < g->nnodes && part.to > part.from; i++) {
+        const struct grp_node *node = &g->node[i];
+        size_t n = 0;
+        if (node->host != g->at_host)
+            continue;
+        for (size_t l = node->leaf;
+             l < g->nleaves && g->leaf[l].block.first < node->block.end; l++) {
+            struct tree_block b = g->leaf[l].block;
+            g->in[n] = g->data + g->leaf[l].at + part.from;
+            g->leaf_first[n++] = (size_t)(b.first - node->block.first);
+            g->leaf_first[n] = (size_t)(b.end - node->block.first);
+        }
+        if (n > 1)
+            firn_fold_tree_f32(g->data + node->at + part.from, g->in,
+                               g->leaf_first, n, part.to - part.from, 1);
+    }
 }
 
-static void copy_out(struct firn_group *g, float *out, struct range all)
+static void fold_part(struct firn_group *g, struct grp_range share,
+                      float divisor)
+{
+    struct grp_range part = firn_grp_part(share, g->local, g->nlocal);
+    size_t n = part.to - part.from;
+    float *out = grp_result(g) + part.from;
+    for (size_t i = 0; i < g->nnodes; i++)
+        g->in[i] = g->data + g->node[i].at +
+                   (g->node[i].host == g->at_host ? part.from
+                                                  : part.from - share.from);
+    if (part.to <= part.from)
+        return;
+    if (g->sum == FIRN_SUM_CHAIN)
+        firn_fold_f32(out, g->in, g->nnodes, n, divisor);
+    else
+        firn_fold_tree_f32(out, g->in, g->node_first, g->nnodes, n, divisor);
+}
+
+void firn_grp_copy_out(struct firn_group *g, float *out, struct grp_range all)
 {
     if (all.to > all.from)
-        memcpy(out + all.from, g->result + all.from, nbytes_of(all));
+        memcpy(out + all.from, grp_result(g) + all.from, grp_nbytes(all));
     if (g->nprocs > 1)
-        g->nbytes += nbytes_of(all);
+        g->nbytes += grp_nbytes(all);
 }
 
-enum firn_status firn_grp_slots_reduce(struct firn_group *g, float *out,
-                                       size_t start, float divisor,
-                                       struct firn_error *err)
+/* Gradient bytes of this process that others read. */
+static void count_leaves(struct firn_group *g, struct grp_range all)
 {
-    struct range all = {start, g->nelements};
+    for (size_t i = 0; i < g->nleaves && g->nprocs > 1; i++)
+        if (g->owner[g->leaf[i].block.first] == g->rank)
+            g->nbytes += grp_nbytes(all);
+}
+
+enum firn_status firn_grp_leaves_reduce(struct firn_group *g, float *out,
+                                        size_t start, float divisor,
+                                        struct firn_error *err)
+{
+    struct grp_range all = {start, g->nelements};
+    count_leaves(g, all);
     FIRN_TRY(firn_grp_meet(g, 1, err));
     if (g->nhosts > 1) {
+        if (g->sum == FIRN_SUM_TREE) {
+            fold_nodes(g, all);
+            FIRN_TRY(firn_grp_meet(g, 1, err));
+        }
         FIRN_TRY(swap(g, all, false, err));
         FIRN_TRY(firn_grp_meet(g, 2, err));
     }
-    fold_part(g, part_of(all, g->at_host, g->nhosts), divisor);
+    fold_part(g, firn_grp_part(all, g->at_host, g->nhosts), divisor);
     FIRN_TRY(firn_grp_meet(g, 1, err));
     if (g->nhosts > 1) {
         FIRN_TRY(swap(g, all, true, err));
         FIRN_TRY(firn_grp_meet(g, 2, err));
     }
-    copy_out(g, out, all);
-    return FIRN_OK;
-}
-
-/* --- the chain ----------------------------------------------------------- */
-
-/* The process before this one in the order of threads; -1: none. */
-static int before(const struct firn_group *g)
-{
-    return g->mine[0] == 0 ? -1 : g->owner[g->mine[0] - 1];
-}
-
-/* The hosts before and behind this one in the chain; -1: none. */
-static int host_before(const struct firn_group *g)
-{
-    int v = 0;
-    while (!is_here(g, v))
-        v++;
-    return v == 0 ? -1 : firn_grp_host_of(g, g->owner[v - 1]);
-}
-
-static int last_here(const struct firn_group *g)
-{
-    int v = g->nthreads - 1;
-    while (!is_here(g, v))
-        v--;
-    return v;
-}
-
-/* The leader takes in the sum of the host before, once for a reduction. */
-static enum firn_status take_in(struct firn_group *g, struct range all,
-                                struct firn_error *err)
-{
-    int from = host_before(g);
-    uint64_t turn = g->nreduced + 1;
-    if (!grp_leads(g) || from < 0 || atomic_load(&g->control->taken) == turn)
-        return FIRN_OK;
-    struct grp_piece piece = {g->incoming + all.from, nbytes_of(all)};
-    struct grp_flow flow = {.host = from, .in = &piece, .nin = 1};
-    FIRN_TRY(firn_grp_exchange(g, &flow, 1, err));
-    g->nbytes += piece.n;
-    atomic_store(&g->control->taken, turn);
-    firn_grp_ring(g);
-    return FIRN_OK;
-}
-
-/* Adds the sum of the threads before this process's first. */
-static enum firn_status add_before(struct firn_group *g, struct range all,
-                                   struct firn_error *err)
-{
-    FIRN_TRY(take_in(g, all, err));
-    int rank = before(g);
-    if (rank < 0)
-        return FIRN_OK;
-    uint64_t turn = g->nreduced + 1;
-    int local = rank - g->first;
-    const float *sum = g->incoming;
-    if (local >= 0 && local < g->nlocal) {
-        FIRN_TRY(firn_grp_await(g, local, &g->control->proc[local].summed, turn,
-                                err));
-        sum = g->vector[local];
-    } else {
-        FIRN_TRY(firn_grp_await(g, 0, &g->control->taken, turn, err));
-    }
-    if (all.to > all.from)
-        firn_fold_add_f32(g->vector[g->local] + all.from, sum + all.from,
-                          all.to - all.from);
-    g->nbytes += nbytes_of(all);
-    return FIRN_OK;
-}
-
-enum firn_status firn_grp_chain_put(struct firn_group *g, size_t index,
-                                    const float *grad, size_t start,
-                                    struct firn_error *err)
-{
-    struct range all = {start, g->nelements};
-    float *sum = g->vector[g->local];
-    size_t n = all.to - all.from;
-    for (size_t i = 0; i < g->nmine; i++)
-        if ((g->put[i] != 0) != (i < index) ||
-            (i < index && g->put[i] != start + 1))
-            return firn_fail(err, FIRN_EINVAL,
-                             "group %s: in a chain thread %d comes after all "
-                             "before it, from the same element on",
-                             g->name, g->mine[index]);
-    if (index == 1)
-        FIRN_TRY(add_before(g, all, err));
-    if (index == 0 && n > 0)
-        memcpy(sum + start, grad + start, n * sizeof *grad);
-    else if (n > 0)
-        firn_fold_add_f32(sum + start, grad + start, n);
-    return FIRN_OK;
-}
-
-/* From the last host of the chain to all others, or from this host to the
- * next; the leader's part. */
-static enum firn_status hand_on(struct firn_group *g, float *vector,
-                                struct range all, int to,
-                                struct firn_error *err)
-{
-    struct grp_piece piece = {vector + all.from, nbytes_of(all)};
-    struct grp_flow flow = {.host = to, .out = &piece, .nout = 1};
-    g->nbytes += piece.n;
-    return firn_grp_exchange(g, &flow, 1, err);
-}
-
-static enum firn_status spread_result(struct firn_group *g, struct range all,
-                                      struct firn_error *err)
-{
-    int last = firn_grp_host_of(g, g->owner[g->nthreads - 1]);
-    if (g->nhosts == 1 || !grp_leads(g))
-        return FIRN_OK;
-    if (last == g->at_host) {
-        for (int h = 0; h < g->nhosts; h++)
-            if (h != last)
-                FIRN_TRY(hand_on(g, g->result, all, h, err));
-        return FIRN_OK;
-    }
-    struct grp_piece piece = {g->result + all.from, nbytes_of(all)};
-    struct grp_flow flow = {.host = last, .in = &piece, .nin = 1};
-    g->nbytes += piece.n;
-    return firn_grp_exchange(g, &flow, 1, err);
-}
-
-enum firn_status firn_grp_chain_reduce(struct firn_group *g, float *out,
-                                       size_t start, float divisor,
-                                       struct firn_error *err)
-{
-    struct range all = {start, g->nelements};
-    FIRN_TRY(take_in(g, all, err));
-    if (g->nmine == 1)
-        FIRN_TRY(add_before(g, all, err));
-    atomic_store(&g->control->proc[g->local].summed, g->nreduced + 1);
-    firn_grp_ring(g);
-    FIRN_TRY(firn_grp_meet(g, 2, err));
-    int thread = last_here(g);
-    float *sum = g->vector[g->owner[thread] - g->first];
-    if (thread == g->nthreads - 1) {
-        struct range part = part_of(all, g->local, g->nlocal);
-        const float *in = sum + part.from;
-        if (part.to > part.from)
-            firn_fold_f32(g->result + part.from, &in, 1, part.to - part.from,
-                          divisor);
-        FIRN_TRY(firn_grp_meet(g, 1, err));
-        FIRN_TRY(spread_result(g, all, err));
-    } else {
-        int next = firn_grp_host_of(g, g->owner[thread + 1]);
-        if (grp_leads(g))
-            FIRN_TRY(hand_on(g, sum, all, next, err));
-        FIRN_TRY(spread_result(g, all, err));
-        FIRN_TRY(firn_grp_meet(g, 2, err));
-    }
-    copy_out(g, out, all);
+    firn_grp_copy_out(g, out, all);
     return FIRN_OK;
 }

@@ -7,7 +7,9 @@
  *   group_auth.c    how two leaders prove that they have the group's key
  *   group_sock.c    TCP sockets
  *   group_wire.c    messages between them
- *   group_reduce.c  the mean from slots, and by a chain
+ *   group_lay.c     what each vector stands for, and where it lies
+ *   group_reduce.c  the mean from slots and from sums of blocks
+ *   group_chain.c   the mean by a sum that is handed on
  *   group_share.c   bcast, gather, max
  *
  * The local process 0 of each host is its leader and alone speaks to other
@@ -20,6 +22,7 @@
 #ifndef TRAIN_GROUPWORK_H
 #define TRAIN_GROUPWORK_H
 #include "train/groupauth.h"
+#include "train/tree.h"
 #include <firn/group.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -74,13 +77,22 @@ struct grp_host {
     int port;
 };
 
+/* A leaf or a node: the sum of a block of threads (group_lay.c). */
+struct grp_node {
+    struct tree_block block;
+    int host;
+    size_t at;   /* of its vector or share, in floats of the data */
+    size_t leaf; /* nodes: the first leaf in it */
+};
+
 struct firn_group {
     char *name;
     int rank, nprocs, local, nlocal, first;
     int nthreads;
     int *owner;
     size_t nelements;
-    bool chain;
+    enum firn_sum sum;
+    bool little; /* memory: no slots */
     double timeout_s;
     int *mine; /* threads of this process */
     size_t nmine;
@@ -100,17 +112,72 @@ struct firn_group {
 
     struct grp_host *host;
     int nhosts, at_host;
-    float **vector;      /* of each thread; chain: of each local process */
-    const float **in;    /* operands, nthreads */
-    float *result;       /* the mean of the last reduction */
-    float *incoming;     /* chain: the sum of the hosts before this one */
-    size_t share_stride; /* room for this host's share of another's slot */
+    struct grp_node *leaf, *node;
+    size_t nleaves, nnodes;
+    size_t *node_first, *leaf_first; /* threads, for the folds */
+    size_t *proc_at;                 /* little: of each local process */
+    size_t incoming_at;              /* chain: the sum of the hosts before */
+    struct tree_block *block;        /* room for the blocks of all threads */
+    int *places;                     /* room for the owner of each thread */
+    const float **in;                /* operands, nthreads */
     uint64_t met, turn, nreduced, nbytes;
 };
 
 static inline bool grp_leads(const struct firn_group *g)
 {
     return g->local == 0;
+}
+
+/* Is the sum of a block of threads made as they come? */
+static inline bool grp_is_compact(const struct firn_group *g)
+{
+    return g->little && g->sum == FIRN_SUM_TREE;
+}
+
+/* Is the running sum handed from process to process? */
+static inline bool grp_is_chain(const struct firn_group *g)
+{
+    return g->little && g->sum == FIRN_SUM_CHAIN;
+}
+
+static inline bool grp_is_here(const struct firn_group *g, int thread)
+{
+    int local = g->owner[thread] - g->first;
+    return local >= 0 && local < g->nlocal;
+}
+
+/* Floats from one vector to the next. */
+static inline size_t grp_stride(const struct firn_group *g)
+{
+    return (g->nelements + 15) / 16 * 16 + 16;
+}
+
+/* The mean of the last reduction. */
+static inline float *grp_result(const struct firn_group *g)
+{
+    return g->data;
+}
+
+/* With little memory: the first vector of a local process, and the sum of the
+ * hosts before this one. */
+static inline float *grp_vector_of(const struct firn_group *g, int local)
+{
+    return g->data + g->proc_at[local];
+}
+
+static inline float *grp_incoming(const struct firn_group *g)
+{
+    return g->data + g->incoming_at;
+}
+
+/* Elements from `from` to before `to`. */
+struct grp_range {
+    size_t from, to;
+};
+
+static inline size_t grp_nbytes(struct grp_range r)
+{
+    return (r.to - r.from) * sizeof(float);
 }
 
 /* --- group_shm.c --- */
@@ -208,17 +275,36 @@ enum firn_status firn_grp_exchange(struct firn_group *g,
 /* Tells the other hosts that this one has failed. */
 void firn_grp_tell_failed(struct firn_group *g, const char *text);
 
+/* --- group_lay.c --- */
+
+/* Floats of shared memory for either order. */
+size_t firn_grp_data_floats(struct firn_group *g);
+/* Leaves, nodes and their places for the present order; floats needed. */
+size_t firn_grp_lay_out(struct firn_group *g);
+
 /* --- group_reduce.c --- */
 
-/* Floats of shared memory, and where each vector lies in them. */
-size_t firn_grp_data_floats(const struct firn_group *g);
-void firn_grp_lay_out(struct firn_group *g);
+/* Part `part` of `nparts` of a range; parts begin on a cache line. */
+struct grp_range firn_grp_part(struct grp_range r, int part, int nparts);
+/* Where a thread's gradient goes; not with little memory. */
+float *firn_grp_slot(const struct firn_group *g, int thread);
+/* With little memory: was every thread before this one handed in, and none
+ * after it? */
+enum firn_status firn_grp_in_order(const struct firn_group *g, size_t index,
+                                   size_t start, struct firn_error *err);
+enum firn_status firn_grp_tree_put(struct firn_group *g, size_t index,
+                                   const float *grad, size_t start,
+                                   struct firn_error *err);
+enum firn_status firn_grp_leaves_reduce(struct firn_group *g, float *out,
+                                        size_t start, float divisor,
+                                        struct firn_error *err);
+void firn_grp_copy_out(struct firn_group *g, float *out, struct grp_range all);
+
+/* --- group_chain.c --- */
+
 enum firn_status firn_grp_chain_put(struct firn_group *g, size_t index,
                                     const float *grad, size_t start,
                                     struct firn_error *err);
-enum firn_status firn_grp_slots_reduce(struct firn_group *g, float *out,
-                                       size_t start, float divisor,
-                                       struct firn_error *err);
 enum firn_status firn_grp_chain_reduce(struct firn_group *g, float *out,
                                        size_t start, float divisor,
                                        struct firn_error *err);

@@ -82,6 +82,37 @@ static enum firn_status rule(struct train_env *env, struct firn_error *err)
     return FIRN_OK;
 }
 
+/* The config's order, else that of FIRN_SUM. */
+static enum firn_status sum(struct train_env *env,
+                            const struct firn_train_config *c,
+                            struct firn_error *err)
+{
+    const char *text = word_of("FIRN_SUM");
+    env->sum = c->sum;
+    if (c->sum != FIRN_SUM_DEFAULT || text == NULL)
+        return FIRN_OK;
+    if (strcmp(text, "tree") == 0)
+        env->sum = FIRN_SUM_TREE;
+    else if (strcmp(text, "chain") == 0)
+        env->sum = FIRN_SUM_CHAIN;
+    else
+        return firn_fail(err, FIRN_EINVAL,
+                         "FIRN_SUM is '%.40s', not tree or chain", text);
+    return FIRN_OK;
+}
+
+static enum firn_status batch_rule(struct train_env *env,
+                                   struct firn_error *err)
+{
+    const char *text = word_of("FIRN_BATCH_RULE");
+    if (text == NULL || firn_batch_rule_named(text, &env->batch_rule))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EINVAL,
+                     "FIRN_BATCH_RULE is '%.40s', not none, linear, sqrt or "
+                     "adascale",
+                     text);
+}
+
 /* Leaves *value when the variable is not set. */
 static enum firn_status amount(double *value, const char *name, double most,
                                struct firn_error *err)
@@ -128,6 +159,7 @@ enum firn_status firn_train_env(struct train_env *env,
 {
     memset(env, 0, sizeof *env);
     env->nprocs = 1;
+    env->frozen = -1;
     FIRN_TRY(number(&env->nprocs, "WORLD_SIZE", 1, 4096, err));
     FIRN_TRY(number(&env->rank, "RANK", 0, env->nprocs - 1, err));
     env->local_nprocs = env->nprocs;
@@ -153,8 +185,17 @@ enum firn_status firn_train_env(struct train_env *env,
         return firn_fail(err, FIRN_EINVAL, "%d threads on %d processes",
                          env->nthreads, env->nprocs);
     FIRN_TRY(number(&env->passes, "FIRN_PASSES", 1, 1 << 20, err));
+    if (c->as == NULL) { /* of the launched job, not of its partner */
+        FIRN_TRY(number(&env->batch, "FIRN_BATCH", 1, 1000000000, err));
+        FIRN_TRY(number(&env->frozen, "FIRN_FROZEN", 0, 1 << 20, err));
+        FIRN_TRY(batch_rule(env, err));
+    }
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
+    FIRN_TRY(sum(env, c, err));
+    FIRN_TRY(amount(&env->timeout_s, "FIRN_PEER_TIMEOUT_S", 1e9, err));
+    if (c->peer_timeout_s > 0)
+        env->timeout_s = c->peer_timeout_s;
     FIRN_TRY(amount(&env->frozen_max, "FIRN_FREEZE_MAX", 1, err));
     if (c->as != NULL) /* a co-trained job has its own limit */
         env->frozen_max = c->as->frozen_max;

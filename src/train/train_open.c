@@ -27,17 +27,15 @@ static char *copy_text(const char *text)
 static enum firn_status check_config(const struct firn_train_config *c,
                                      struct firn_error *err)
 {
-    if (c->nlayers == 0 || c->layer_start == NULL || c->layer_start[0] != 0)
-        return firn_fail(err, FIRN_EINVAL,
-                         "a training job needs layers that start at 0");
-    for (size_t l = 0; l < c->nlayers; l++)
-        if (c->layer_start[l] > c->layer_start[l + 1])
-            return firn_fail(err, FIRN_EINVAL,
-                             "layer %zu ends before it "
-                             "starts",
-                             l);
-    if (c->steps_per_epoch == 0)
+    FIRN_TRY(firn_train_check_layers(c, err));
+    if (c->sampler != NULL)
+        FIRN_TRY(firn_sampler_check(c->sampler, err));
+    else if (c->steps_per_epoch == 0)
         return firn_fail(err, FIRN_EINVAL, "an epoch needs at least one step");
+    if (!(c->peer_timeout_s >= 0 && c->peer_timeout_s <= 1e9))
+        return firn_fail(err, FIRN_EINVAL,
+                         "a peer time-out of %g s, not 0 to 1e9",
+                         c->peer_timeout_s);
     if (c->freeze.nlayers != 0 && c->freeze.nlayers != c->nlayers)
         return firn_fail(err, FIRN_EINVAL,
                          "%zu layers, but the freezer has %zu", c->nlayers,
@@ -54,17 +52,18 @@ static bool allocate(struct firn_train *t, const struct firn_train_config *c,
     t->name = copy_text(env->name);
     t->dir = env->dir != NULL ? copy_text(env->dir) : NULL;
     t->layer_start = malloc((l + 1) * sizeof *t->layer_start);
+    t->used = calloc(1, sizeof *t->used);
     t->pulse = calloc(1, t->pulse_bytes);
     t->pulses = calloc((size_t)t->nprocs, t->pulse_bytes);
     t->squares = calloc(l, sizeof *t->squares);
     t->meansq = calloc(l, sizeof *t->meansq);
     t->variance = calloc(l, sizeof *t->variance);
     if (t->name == NULL || (env->dir != NULL && t->dir == NULL) ||
-        t->layer_start == NULL || t->pulse == NULL || t->pulses == NULL ||
-        t->squares == NULL || t->meansq == NULL || t->variance == NULL)
+        t->used == NULL || t->layer_start == NULL || t->pulse == NULL ||
+        t->pulses == NULL || t->squares == NULL || t->meansq == NULL ||
+        t->variance == NULL)
         return false;
-    memcpy(t->layer_start, c->layer_start, (l + 1) * sizeof *t->layer_start);
-    return true;
+    return firn_train_place_layers(t, c);
 }
 
 static void fill_in(struct firn_train *t, const struct firn_train_config *c,
@@ -75,18 +74,27 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->nthreads = env->nthreads;
     t->passes_asked = env->passes;
     t->nlayers = c->nlayers;
-    t->nelements = c->layer_start[c->nlayers];
     t->nepochs = c->nepochs;
     t->steps_per_epoch = c->steps_per_epoch;
     t->every_steps = c->every_steps;
     t->every_s = env->every_s;
     t->target = env->target;
+    t->sum = env->sum;
     t->saved_s = firn_train_now_s();
     t->keep = c->keep;
     t->report_every = c->report_every > 0 ? c->report_every : 10;
-    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1};
+    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1, .batch = -1};
+    t->batch_rule = env->batch_rule;
+    t->batch_asked = env->batch;
+    t->frozen_asked = env->rule == FIRN_FREEZER_OFF ? -1 : env->frozen;
+    if (c->sampler != NULL) {
+        t->sampler = *c->sampler;
+        t->batch0 = t->sampler.batch;
+        t->steps_per_epoch = firn_sampler_batches(&t->sampler);
+    }
     t->metric = -1;
     t->loss = -1;
+    t->can = -1;
 }
 
 static enum firn_status open_group(struct firn_train *t,
@@ -103,6 +111,8 @@ static enum firn_status open_group(struct firn_train *t,
                                       .owner = env->owner,
                                       .nelements = t->nelements,
                                       .chain = c->chain,
+                                      .sum = env->sum,
+                                      .timeout_s = env->timeout_s,
                                       .address = env->address,
                                       .port = env->port,
                                       .key = env->key};
@@ -220,6 +230,9 @@ void firn_train_release(struct firn_train *t)
     free(t->name);
     free(t->dir);
     free(t->layer_start);
+    free(t->range);
+    free(t->packed);
+    free(t->used);
     free(t->pulse);
     free(t->pulses);
     free(t->squares);
@@ -315,11 +328,22 @@ void firn_train_say(struct firn_train *t, const char *fmt, ...)
 
 uint64_t firn_train_epoch(const struct firn_train *train)
 {
-    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
+    uint64_t since = train->ordinary - (train->due > 0) - train->base_ordinary;
+    return train->base_epoch + since / train->steps_per_epoch;
 }
 
-unsigned firn_train_passes(const struct firn_train *train)
+void firn_train_uses(const struct firn_train *t, unsigned can)
 {
-    unsigned n = firn_freezer_passes(train->freezer);
+    *t->used |= can;
+}
+
+size_t firn_train_first(const struct firn_train *t)
+{
+    return t->layer_start[firn_freezer_frozen(t->freezer)];
+}
+
+unsigned firn_train_npasses(const struct firn_train *t)
+{
+    unsigned n = firn_freezer_passes(t->freezer);
     return n > 0 ? n : 1;
 }

@@ -4,7 +4,9 @@
  *   train_open.c    opening, and what all files ask of a session
  *   train_env.c     what the environment says
  *   train_decide.c  variances, decisions, reports
+ *   train_batch.c   another batch, by order
  *   train_save.c    checkpoints and resuming
+ *   train_layers.c  layers that are not one behind the other
  *   mate.c          two sessions that take turns
  *
  * Words: a step is ordinary, or extra (owed for frozen layers); `ordinary`
@@ -16,7 +18,11 @@
 #define TRAIN_TRAINWORK_H
 #include <firn/train.h>
 
-enum { TRAIN_NAME = 128, TRAIN_MESSAGES = 1024 };
+enum {
+    TRAIN_NAME = 128,
+    TRAIN_MESSAGES = 1024,
+    TRAIN_USES_RATE = 1 << 16 /* behind FIRN_CAN_*: calls firn_train_rate() */
+};
 
 #define TRAIN_SQUARES "firn-squares" /* a part of every thread */
 
@@ -30,6 +36,11 @@ struct train_env {
     double frozen_max; /* a share of the layers; 0: not set */
     double every_s;    /* between checkpoints; 0: not set */
     double target;     /* metric that ends the training; 0: none */
+    double timeout_s;  /* to wait for a process; 0: the group's own */
+    enum firn_sum sum;
+    int batch;         /* samples of a step; 0: not set */
+    int frozen;        /* layers to freeze at the start; negative: not set */
+    enum firn_batch_rule batch_rule;
 };
 
 struct train_shared {
@@ -44,6 +55,7 @@ struct train_pulse {
     int32_t stop;            /* ordered, or signalled to this process */
     int32_t nfrozen, passes; /* process 0: ordered; negative: none */
     int32_t save;            /* process 0: a checkpoint is due by its clock */
+    int32_t batch;           /* process 0: ordered; negative: none */
 };
 
 enum train_state { TRAIN_RUNS, TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };
@@ -53,6 +65,10 @@ struct firn_train {
     int rank, nprocs, nthreads;
     size_t nlayers, nelements;
     size_t *layer_start;
+    struct firn_train_range *range; /* by layer; NULL: one behind the other */
+    size_t nranges;
+    float *packed;     /* with ranges: a gradient, layer by layer */
+    enum firn_sum sum; /* asked for by config or environment */
     uint64_t nepochs, steps_per_epoch, every_steps;
     unsigned keep;
     int report_every;
@@ -76,6 +92,16 @@ struct firn_train {
     bool is_finished; /* by the trainer, before its epochs are over */
     bool is_paired;   /* one of two that take turns: mate.c */
     uint64_t both[2]; /* steps of both, as the next checkpoint says */
+
+    struct firn_sampler sampler; /* nthreads 0: none; `batch` is that of now */
+    int batch0;                  /* of one thread, as submitted */
+    uint64_t base_epoch, base_ordinary; /* epochs and ordinary steps done when
+                                           the batch last changed */
+    enum firn_batch_rule batch_rule;
+    int batch_asked;    /* FIRN_BATCH; 0: not set */
+    int frozen_asked;   /* FIRN_FROZEN, until it is obeyed; negative: none */
+    double mean_square; /* of the mean gradient in the last epoch; with several
+                           threads */
 
     bool in_step, inside;
     size_t turn; /* of mine, next to enter */
@@ -105,6 +131,10 @@ struct firn_train {
     double entered_s, compute_s, reduced_s, switched_s;
     double reported_s;      /* paired: when it last reported, */
     uint64_t reported_step; /* and at which step */
+    unsigned *used;    /* FIRN_CAN_*: what the program was seen to call for; its
+                        * own memory, as readers of a const session write it */
+    int can;           /* as the program says; negative: it does not */
+    uint64_t said_can; /* 1 + the step whose report first had it; 0: none */
     char messages[TRAIN_MESSAGES];
 };
 
@@ -122,6 +152,30 @@ double firn_train_now_s(void);
 /* Adds a line to the session's messages. */
 void firn_train_say(struct firn_train *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The program called for this: it can do it. */
+void firn_train_uses(const struct firn_train *t, unsigned can);
+/* What firn_train_start() and firn_train_passes() return; a call by the library
+ * is no sign that the program obeys. */
+size_t firn_train_first(const struct firn_train *t);
+/* Has a sampler: its batch can be changed. */
+bool firn_train_has_sampler(const struct firn_train *t);
+/* Brings steps and epochs to the batch that was decided last, if it is new. */
+void firn_train_rebatch(struct firn_train *t);
+unsigned firn_train_npasses(const struct firn_train *t);
+
+/* --- train_batch.c --- */
+
+/* The total batch that is to be decided at this boundary; 0: none. The same in
+ * all processes. */
+int firn_train_batch_due(const struct firn_train *t);
+/* The learning rate that goes with it, in millionths; process 0. */
+int firn_train_rate_due(const struct firn_train *t, int batch);
+
+/* --- mate.c --- */
+
+/* Has the program asked for a partner in this process? */
+bool firn_mate_is_asked(void);
 
 /* --- train.c --- */
 
@@ -142,6 +196,22 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
                                    struct firn_error *err);
 void firn_train_report(struct firn_train *t);
 bool firn_train_at_epoch(const struct firn_train *t);
+
+/* --- train_layers.c --- */
+
+/* Checks layer_start or the ranges of a config. */
+enum firn_status firn_train_check_layers(const struct firn_train_config *c,
+                                         struct firn_error *err);
+/* t->layer_start (room is there) and t->range; false: no memory. */
+bool firn_train_place_layers(struct firn_train *t,
+                             const struct firn_train_config *c);
+/* The gradient of a thread, layer by layer: `grad` itself without ranges. */
+const float *firn_train_pack(struct firn_train *t, int thread,
+                             const float *grad);
+/* Where the mean is to be written, layer by layer; then, of those not frozen,
+ * from there into `mean`. */
+float *firn_train_packed(struct firn_train *t, float *mean);
+void firn_train_unpack(const struct firn_train *t, float *mean);
 
 /* --- train_save.c --- */
 

@@ -88,7 +88,7 @@ finish()
     } >>"$1"
 }
 
-# make FILE WEIGHT BN: three sections.
+# make FILE WEIGHT BN [PROGRESS]: four sections, or five.
 make()
 {
     begin "$1"
@@ -96,6 +96,7 @@ make()
     put "$1" optimiser/fc1 2 1 '\000\000\000\000'
     put "$1" thread/0/rng 1 0 'abc'
     put "$1" thread/1/bn 1 0 "$3"
+    [ $# -lt 4 ] || put "$1" train/progress 1 0 "$4"
     finish "$1"
 }
 
@@ -121,6 +122,26 @@ out_has '"section":"thread/1/bn","group":"thread contexts","kind":"bits"'
 out_has '"left_value":"120","right_value":"121"'
 run 0 train diff --output json "$a" "$b"
 out_has '"equal":true,"first":null'
+
+# Bookkeeping alone makes no difference; --only chooses what is compared.
+e=$tmp/e.ckpt f=$tmp/f.ckpt
+make "$e" '\000\000\000\100' 'x' 7
+make "$f" '\000\000\000\100' 'x' 8
+run 0 train diff "$e" "$f"
+out_has "equal: 4 sections"
+out_has "not compared: bookkeeping, of which 1 of 1 sections differ"
+run 1 train diff --only bookkeeping "$e" "$f"
+out_has "first difference: 'train/progress'"
+run 1 train diff --only all "$e" "$f"
+run 0 train diff --only optimizer,generators "$a" "$c"
+out_has "equal: 2 sections"
+run 1 train diff --only buffers "$a" "$c"
+run 1 train diff --only weights -o json "$a" "$c"
+out_has '"bookkeeping_differ":0'
+run 2 train diff --only data "$a" "$b"
+err_has "neither file has a section of data"
+run 2 train diff --only weights,bias "$a" "$b"
+err_has "'bias' is not one of weights, optimizer, buffers"
 
 run 0 train show "$a"
 out_has "step 7, 4 sections, 16 bytes of data, all checksums are correct"

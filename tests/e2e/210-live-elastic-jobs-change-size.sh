@@ -52,8 +52,7 @@ wait_state job succeeded
 
 mkdir "$tmp/job" && cp "$tmp"/state/jobs/1/ckpt/*.ckpt "$tmp/job/"
 # One that reports measures its gradients too; the training is the same.
-"$FIRN" train diff "$(newest whole)" "$(newest job)" >"$tmp/out"
-grep -q '^weights  *0 of 1 ' "$tmp/out" || fail "the weights differ"
-grep -q '^optimiser  *0 of 1 ' "$tmp/out" || fail "the optimiser differs"
+"$FIRN" train diff --only weights,optimizer "$(newest whole)" \
+    "$(newest job)" >"$tmp/out" || fail "the weights or the optimiser differ"
 down
 exit 0

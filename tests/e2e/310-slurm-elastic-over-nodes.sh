@@ -86,9 +86,8 @@ wait_state job succeeded
 [ "$(field job epoch)" -ge 5 ] || fail "only $(field job epoch) starts"
 
 mkdir "$tmp/job" && cp "$tmp"/state/jobs/1/ckpt/*.ckpt "$tmp/job/"
-"$FIRN" train diff "$(newest whole)" "$(newest job)" >"$tmp/out"
-grep -q '^weights  *0 of 1 ' "$tmp/out" || fail "the weights differ"
-grep -q '^optimiser  *0 of 1 ' "$tmp/out" || fail "the optimiser differs"
+"$FIRN" train diff --only weights,optimizer "$(newest whole)" \
+    "$(newest job)" >"$tmp/out" || fail "the weights or the optimiser differ"
 # It reported over TCP: how far it is was known before it ended.
 events | grep -q '"kind": "succeeded"' || fail "no event"
 down

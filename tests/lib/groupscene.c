@@ -47,6 +47,7 @@ enum firn_status groupscene_try(struct firn_group **g,
                                   .owner = s->owner,
                                   .nelements = SCENE_N,
                                   .chain = s->chain,
+                                  .sum = s->sum,
                                   .timeout_s = s->timeout_s};
     int host = 0, first = 0;
     while (s->nhosts > 1 && rank >= first + s->host_procs[host])
@@ -82,7 +83,7 @@ void groupscene_draw(float *grad, int thread, int step)
     }
 }
 
-static void fold_here(float *out, int nthreads, int step)
+static void fold_here(float *out, int nthreads, int step, enum firn_sum sum)
 {
     static float grad[SCENE_THREADS][SCENE_N];
     const float *in[SCENE_THREADS];
@@ -90,7 +91,11 @@ static void fold_here(float *out, int nthreads, int step)
         groupscene_draw(grad[v], v, step);
         in[v] = grad[v];
     }
-    firn_fold_f32(out, in, (size_t)nthreads, SCENE_N, (float)nthreads);
+    if (sum == FIRN_SUM_CHAIN)
+        firn_fold_f32(out, in, (size_t)nthreads, SCENE_N, (float)nthreads);
+    else
+        firn_fold_tree_f32(out, in, NULL, (size_t)nthreads, SCENE_N,
+                           (float)nthreads);
 }
 
 enum firn_status groupscene_step(struct firn_group *g,
@@ -116,13 +121,15 @@ int groupscene_equal(int rank, void *arg)
     struct firn_error err = {0};
     float out[SCENE_N], want[SCENE_N];
     for (int step = 0; step < STEPS; step++) {
+        if (step == 1 && s->then != FIRN_SUM_DEFAULT)
+            FORKS_CHECK(firn_group_set_sum(g, s->then, NULL) == FIRN_OK);
         for (size_t i = 0; i < SCENE_N; i++)
             out[i] = -7;
         enum firn_status status = groupscene_step(g, s, step, out, &err);
         if (status != FIRN_OK)
             fprintf(stderr, "process %d: %s\n", rank, err.text);
         FORKS_CHECK(status == FIRN_OK);
-        fold_here(want, s->nthreads, step);
+        fold_here(want, s->nthreads, step, firn_group_sum(g));
         for (size_t i = 0; i < s->start; i++)
             want[i] = -7;
         FORKS_CHECK(memcmp(out, want, sizeof out) == 0);

@@ -14,8 +14,10 @@ struct groupscene {
     int nprocs, nthreads;
     int owner[SCENE_THREADS];
     int nhosts;
-    int host_procs[3]; /* processes of each, when there are several */
-    bool chain;
+    int host_procs[3];  /* processes of each, when there are several */
+    bool chain;         /* little memory */
+    enum firn_sum sum;  /* the order */
+    enum firn_sum then; /* not the default: changed to it after step 1 */
     size_t start;
     double timeout_s;
     const char *key, *other_key; /* host 1 has the other */

@@ -31,6 +31,22 @@ struct toy {
 
 static const size_t layer_start[TOY_LAYERS + 1] = {0, 60, 120, 180, 240, N};
 
+/* Scattered: the first halves of all layers, then their second halves; given in
+ * no order. */
+enum { HALF = N / TOY_LAYERS / 2 };
+static const struct firn_train_range range[2 * TOY_LAYERS] = {
+    {4, 9 * HALF, HALF}, {4, 4 * HALF, HALF}, {0, 0, HALF},
+    {0, 5 * HALF, HALF}, {3, 3 * HALF, HALF}, {3, 8 * HALF, HALF},
+    {2, 7 * HALF, HALF}, {2, 2 * HALF, HALF}, {1, 1 * HALF, HALF},
+    {1, 6 * HALF, HALF},
+};
+
+static size_t scattered(size_t i)
+{
+    size_t layer = i / 2 / HALF, second = i / HALF % 2;
+    return (layer + second * TOY_LAYERS) * HALF + i % HALF;
+}
+
 /* --- the toy ------------------------------------------------------------- */
 
 /* Drawn once, by the first process. */
@@ -129,6 +145,8 @@ static void set_environment(const struct toyjob *job, int rank)
         setenv("FIRN_GROUP_KEY", groupscene_key, 1);
     if (job->passes > 0)
         set_number("FIRN_PASSES", job->passes);
+    if (job->sum != NULL)
+        setenv("FIRN_SUM", job->sum, 1);
     if (job->freeze_max != NULL)
         setenv("FIRN_FREEZE_MAX", job->freeze_max, 1);
     if (job->every_s != NULL)
@@ -152,7 +170,9 @@ static enum firn_status set_up(struct toy *toy, const struct toyjob *job,
         .name = "toy",
         .nthreads = job->nthreads,
         .nlayers = TOY_LAYERS,
-        .layer_start = layer_start,
+        .layer_start = job->scattered ? NULL : layer_start,
+        .range = job->scattered ? range : NULL,
+        .nranges = job->scattered ? 2 * TOY_LAYERS : 0,
         .nepochs = TOY_EPOCHS,
         .steps_per_epoch = TOY_STEPS,
         .dir = job->dir,
@@ -201,6 +221,30 @@ static void interrupt(const struct toy *toy, const struct toyjob *job, int rank)
         raise(SIGKILL);
 }
 
+/* A thread's gradient and the mean, in the trainer's own order of elements.
+ * Elements of frozen layers hold -7 and keep it. */
+static void leave_scattered(struct toy *toy, const float *grad, double loss)
+{
+    float user[N];
+    for (size_t i = 0; i < N; i++)
+        user[scattered(i)] = i < firn_train_start(toy->train) ? -7 : grad[i];
+    firn_train_leave(toy->train, user, loss);
+}
+
+static void mean_scattered(struct toy *toy)
+{
+    float user[N];
+    size_t frozen = firn_train_start(toy->train);
+    for (size_t i = 0; i < N; i++)
+        user[i] = -7;
+    firn_train_mean(toy->train, user);
+    for (size_t i = 0; i < N; i++) {
+        if (i < frozen)
+            FORKS_CHECK(user[scattered(i)] == -7);
+        toy->mean[i] = user[scattered(i)];
+    }
+}
+
 /* Process 0 trains on when it has heard something; on a busy machine an answer
  * may take long. */
 static void await_orders(const struct toy *toy, int rank)
@@ -227,13 +271,19 @@ static void train(struct toy *toy, const struct toyjob *job, int rank)
         int v;
         for (int turn = 0; (v = firn_train_enter(toy->train)) >= 0; turn++) {
             double loss = learn(toy, job, v);
-            firn_train_leave(toy->train, handed_in(toy, job, turn, nmine),
-                             loss);
+            const float *grad = handed_in(toy, job, turn, nmine);
+            if (job->scattered)
+                leave_scattered(toy, grad, loss);
+            else
+                firn_train_leave(toy->train, grad, loss);
         }
         interrupt(toy, job, rank);
         if (job->url_port > 0)
             await_orders(toy, rank);
-        firn_train_mean(toy->train, toy->mean);
+        if (job->scattered)
+            mean_scattered(toy);
+        else
+            firn_train_mean(toy->train, toy->mean);
         update(toy);
         if (job->watch_frozen)
             FORKS_CHECK(

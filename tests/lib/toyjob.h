@@ -27,7 +27,9 @@ struct toyjob {
     int nprocs, nthreads;
     int host_procs;   /* of each of two or more hosts; 0: one host */
     const int *owner; /* NULL: even */
-    bool chain;
+    bool chain;       /* little memory */
+    const char *sum;  /* FIRN_SUM; NULL: none */
+    bool scattered;   /* layers are not one behind the other */
     uint64_t every;
     int stop_at; /* SIGUSR1 to the victim within this step; negative: no */
     int kill_at; /* SIGKILL */

@@ -77,6 +77,22 @@ static void a_way_of_mixed_types_goes_by_its_counts(void **state)
                 noise_way(&noise, 1, 1, &c, 2));
 }
 
+/* As above, for 0 and 1 frozen layers of the same job on the same GPUs. */
+static void each_number_of_frozen_layers_has_a_draw_of_its_own(void **state)
+{
+    (void)state;
+    const struct firn_sim_noise noise = {.throughput = 0.2}, none = {0};
+    const struct firn_way way = {.gpus = 1};
+    double products = 0;
+    for (int id = 0; id < 4000; id++)
+        products += (noise_layers(&noise, 9, id, &way, 2, 0) - 1) *
+                    (noise_layers(&noise, 9, id, &way, 2, 1) - 1);
+    assert_true(fabs(products / 4000 / (0.2 * 0.2)) < 0.063);
+    assert_true(noise_layers(&noise, 9, 1, &way, 2, 3) ==
+                noise_layers(&noise, 9, 1, &way, 2, 3));
+    assert_true(noise_layers(&none, 9, 1, &way, 2, 3) == 1);
+}
+
 static void noise_on_sharing_is_on_loads_and_slowdowns(void **state)
 {
     (void)state;
@@ -227,6 +243,7 @@ int main(void)
         cmocka_unit_test(predictions_are_off_by_a_normal_factor),
         cmocka_unit_test(each_way_of_a_job_has_a_draw_of_its_own),
         cmocka_unit_test(a_way_of_mixed_types_goes_by_its_counts),
+        cmocka_unit_test(each_number_of_frozen_layers_has_a_draw_of_its_own),
         cmocka_unit_test(noise_on_sharing_is_on_loads_and_slowdowns),
         cmocka_unit_test(reports_stay_within_their_size),
         cmocka_unit_test(factors_never_come_near_zero),

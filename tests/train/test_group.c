@@ -16,24 +16,56 @@
 
 #include <cmocka.h>
 
+/* A scene in both orders, with slots and, where it can be, little memory. */
+static void run_all_ways(struct groupscene s, bool neighbours)
+{
+    for (int way = 0; way < 4; way++) {
+        s.chain = way % 2 == 1;
+        s.sum = way < 2 ? FIRN_SUM_TREE : FIRN_SUM_CHAIN;
+        if (s.chain && s.sum == FIRN_SUM_CHAIN && !neighbours)
+            continue;
+        if (s.nhosts > 1)
+            s.port = forks_free_port();
+        forks_run_well(s.nprocs, groupscene_equal, &s);
+    }
+}
+
 static void every_placement_gives_the_bits_of_one_fold(void **state)
 {
     (void)state;
-    for (int p = 1; p <= 5; p++) {
-        struct groupscene even =
-            groupscene_of(p, p < 4 ? 4 : SCENE_THREADS, NULL);
-        forks_run_well(p, groupscene_equal, &even);
-        even.chain = true;
-        forks_run_well(p, groupscene_equal, &even);
-    }
+    for (int p = 1; p <= 8; p++)
+        for (int v = 6; v <= SCENE_THREADS; v++)
+            if (p <= v && p != 5 && p != 7)
+                run_all_ways(groupscene_of(p, v, NULL), true);
     struct groupscene odd[] = {
         groupscene_of(3, 4, (int[]){0, 1, 2, 0}),
         groupscene_of(3, 8, (int[]){2, 0, 1, 1, 0, 2, 2, 1}),
         groupscene_of(5, 8, (int[]){4, 3, 2, 1, 0, 4, 0, 2}),
+        groupscene_of(2, 7, (int[]){0, 1, 1, 1, 0, 0, 0}),
         groupscene_of(2, 3, (int[]){1, 0, 1}),
     };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
-        forks_run_well(odd[i].nprocs, groupscene_equal, &odd[i]);
+        run_all_ways(odd[i], false);
+}
+
+/* A checkpoint may say that its job sums in the other order. */
+static void the_order_may_change_between_two_reductions(void **state)
+{
+    (void)state;
+    struct groupscene s = groupscene_of(3, 8, NULL);
+    for (int little = 0; little < 2; little++) {
+        s.chain = little == 1;
+        s.sum = FIRN_SUM_TREE;
+        s.then = FIRN_SUM_CHAIN;
+        forks_run_well(3, groupscene_equal, &s);
+        s.sum = FIRN_SUM_CHAIN;
+        s.then = FIRN_SUM_TREE;
+        forks_run_well(3, groupscene_equal, &s);
+    }
+    struct groupscene far = groupscene_on(groupscene_of(4, 7, NULL), 1, 3, 0);
+    far.chain = true;
+    far.then = FIRN_SUM_CHAIN;
+    forks_run_well(4, groupscene_equal, &far);
 }
 
 static void a_chain_may_go_through_the_processes_in_any_order(void **state)
@@ -41,23 +73,21 @@ static void a_chain_may_go_through_the_processes_in_any_order(void **state)
     (void)state;
     struct groupscene s = groupscene_of(3, 8, (int[]){2, 2, 2, 0, 0, 1, 1, 1});
     s.chain = true;
+    s.sum = FIRN_SUM_CHAIN;
     forks_run_well(3, groupscene_equal, &s);
 }
 
 static void several_hosts_give_the_same_bits(void **state)
 {
     (void)state;
-    struct groupscene two = groupscene_on(groupscene_of(4, 4, NULL), 2, 2, 0);
-    forks_run_well(4, groupscene_equal, &two);
+    run_all_ways(groupscene_on(groupscene_of(4, 4, NULL), 2, 2, 0), true);
+    run_all_ways(groupscene_on(groupscene_of(4, 7, NULL), 1, 3, 0), true);
     struct groupscene scrambled = groupscene_on(
         groupscene_of(5, 8, (int[]){4, 3, 2, 1, 0, 4, 0, 2}), 2, 1, 2);
-    forks_run_well(5, groupscene_equal, &scrambled);
+    run_all_ways(scrambled, false);
     scrambled.start = 500;
-    scrambled.port = forks_free_port();
-    forks_run_well(5, groupscene_equal, &scrambled);
-    struct groupscene lonely =
-        groupscene_on(groupscene_of(3, 3, NULL), 1, 1, 1);
-    forks_run_well(3, groupscene_equal, &lonely);
+    run_all_ways(scrambled, false);
+    run_all_ways(groupscene_on(groupscene_of(3, 3, NULL), 1, 1, 1), true);
 }
 
 static void a_chain_goes_from_host_to_host(void **state)
@@ -65,14 +95,17 @@ static void a_chain_goes_from_host_to_host(void **state)
     (void)state;
     struct groupscene s = groupscene_on(groupscene_of(4, 8, NULL), 2, 2, 0);
     s.chain = true;
+    s.sum = FIRN_SUM_CHAIN;
     forks_run_well(4, groupscene_equal, &s);
     /* Hosts in another order; leaders neither first nor last on theirs. */
     struct groupscene t = groupscene_on(
         groupscene_of(5, 8, (int[]){3, 2, 2, 4, 1, 1, 0, 0}), 2, 3, 0);
     t.chain = true;
+    t.sum = FIRN_SUM_CHAIN;
     forks_run_well(5, groupscene_equal, &t);
     struct groupscene u = groupscene_on(groupscene_of(3, 8, NULL), 1, 1, 1);
     u.chain = true;
+    u.sum = FIRN_SUM_CHAIN;
     u.start = 17;
     forks_run_well(3, groupscene_equal, &u);
 }
@@ -101,13 +134,15 @@ static void random_placements_agree(void **state)
             s = groupscene_on(s, a, p - a, 0);
         }
         s.start = rng_below(&rng, SCENE_N + 1);
+        s.chain = k % 2 == 1; /* the tree needs no neighbours */
         print_message("seed %d, scene %d: %d threads on %d, %d hosts\n",
                       (int)seed, k, v, p, s.nhosts);
         forks_run_well(p, groupscene_equal, &s);
     }
 }
 
-/* The twin: what "sum at home, then add up" gives is another number. */
+/* The twin: "sum at home, then add up" is another number than the chain, and
+ * than the tree when what is at home is no aligned block. */
 static void local_sums_that_are_added_differ(void **state)
 {
     (void)state;
@@ -122,6 +157,12 @@ static void local_sums_that_are_added_differ(void **state)
     firn_fold_f32(half, all + 2, 2, SCENE_N, 1);
     const float *halves[] = {got, half};
     firn_fold_f32(got, halves, 2, SCENE_N, 4);
+    assert_memory_not_equal(got, want, sizeof got);
+    firn_fold_tree_f32(want, all, NULL, 4, SCENE_N, 4);
+    assert_memory_equal(got, want, sizeof got);
+    firn_fold_f32(half, all + 1, 3, SCENE_N, 1);
+    const float *parts[] = {all[0], half};
+    firn_fold_f32(got, parts, 2, SCENE_N, 4);
     assert_memory_not_equal(got, want, sizeof got);
 }
 
@@ -151,6 +192,8 @@ static void bytes_shrink_to_the_share_that_is_not_frozen(void **state)
     struct groupscene s = groupscene_of(2, 4, NULL);
     forks_run_well(2, bytes_body, &s);
     s.chain = true;
+    forks_run_well(2, bytes_body, &s);
+    s.sum = FIRN_SUM_CHAIN;
     forks_run_well(2, bytes_body, &s);
 }
 
@@ -249,6 +292,7 @@ static void wrong_calls_are_errors_and_change_nothing(void **state)
     assert_int_equal(groupscene_try(&g, &misplaced, 0, &err), FIRN_EINVAL);
     struct groupscene torn = groupscene_of(2, 3, (int[]){0, 1, 0});
     torn.chain = true;
+    torn.sum = FIRN_SUM_CHAIN;
     assert_int_equal(groupscene_try(&g, &torn, 0, &err), FIRN_EINVAL);
     struct groupscene few = groupscene_of(3, 2, NULL);
     assert_int_equal(groupscene_try(&g, &few, 0, &err), FIRN_EINVAL);
@@ -261,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_placement_gives_the_bits_of_one_fold),
+        cmocka_unit_test(the_order_may_change_between_two_reductions),
         cmocka_unit_test(a_chain_may_go_through_the_processes_in_any_order),
         cmocka_unit_test(several_hosts_give_the_same_bits),
         cmocka_unit_test(a_chain_goes_from_host_to_host),

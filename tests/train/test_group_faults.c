@@ -63,6 +63,8 @@ static void a_killed_peer_is_named_by_all_the_others(void **state)
     lose(here, 2);
     here.chain = true;
     lose(here, 1);
+    here.sum = FIRN_SUM_CHAIN;
+    lose(here, 1);
     lose(groupscene_on(groupscene_of(4, 4, NULL), 2, 2, 0), 3);
     lose(groupscene_on(groupscene_of(4, 4, NULL), 2, 2, 0), 2);
 }

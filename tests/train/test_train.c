@@ -476,7 +476,8 @@ static void a_wrong_environment_is_named(void **state)
         {"FIRN_FREEZE", "maybe"},   {"FIRN_PASSES", "-1"},
         {"FIRN_EPOCH", "soon"},     {"FIRN_FREEZE_MAX", "0"},
         {"FIRN_ATTEMPT", "soon"},   {"FIRN_FREEZE_MAX", "1.1"},
-        {"FIRN_FREEZE_MAX", "90%"}, {"FIRN_CKPT_EVERY_S", "-1"}};
+        {"FIRN_FREEZE_MAX", "90%"}, {"FIRN_CKPT_EVERY_S", "-1"},
+        {"FIRN_SUM", "ring"},       {"FIRN_PEER_TIMEOUT_S", "0"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         forks_run_well(1, wrong_body, &wrong[i]);
 }

@@ -32,8 +32,18 @@ class Decides:
     looked: dict
     looked_steps: int
     variance: Any
+    folder: Any
     _every_s: float
     _saved_s: float
+    _used: set
+
+    def can(self) -> list[str]:
+        """What this trainer does when the scheduler orders it (firn.report.CAN):
+        as its option ``can`` says, else resize if there is a folder for
+        checkpoints, freeze, and passes if the loop calls passes()."""
+        if self.options.can is not None:
+            return list(self.options.can)
+        return [*(["resize"] if self.folder else []), "freeze", *sorted(self._used)]
 
     def _orders(self) -> tuple[bool, bool, int, int]:
         """The scheduler's and SIGUSR1's, and whether a checkpoint is due by

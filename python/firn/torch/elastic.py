@@ -7,8 +7,8 @@
 
 Each turn of the loop is the forward and backward pass of one thread (a virtual
 rank) on its batch. When all threads of the process had theirs, the gradients of
-all threads of all processes are summed in the order of threads and divided by
-V, and the optimiser takes a step: what DDP on V processes with
+all threads of all processes are summed in a fixed order (firn.tree) and divided
+by V, and the optimiser takes a step: what DDP on V processes with
 ``fixed_order_hook`` computes, on however many processes there are.
 
 A thread's own state is put in place before its turn and taken out after it:
@@ -36,15 +36,15 @@ from torch import nn
 
 from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
-from firn.group import Alone, Group, Place, amount_of, number_of
+from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
-from firn.torch import reduce, states
+from firn.torch import guards, hashing, reduce, states, streams, sums
 from firn.torch.after import begin_after
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
 from firn.torch.loader import Inline, Plan, Shared
-from firn.torch.options import Options
+from firn.torch.losses import Losses
 from firn.torch.saving import resume, save
 
 
@@ -74,7 +74,11 @@ class Elastic(Decides):
         dataset: Any,
         **options: Any,
     ) -> None:
-        self.options = o = Options(**options)
+        self.options = o = guards.options_of(options)
+        guards.check_model(model)
+        guards.check_optimizer(optimizer, model)
+        guards.check_scheduler(o.scheduler, optimizer)
+        guards.check_dataset(dataset)
         self.model, self.optimizer = model, optimizer
         self.place = Place.of_environment(o.threads, o.layout, o.partner)
         self.name = self.place.job
@@ -87,24 +91,30 @@ class Elastic(Decides):
         self.message = ""
         self.stopped = False
         self.loss = 0.0
+        self.epoch_loss: float | None = None
         self._open_target()
         self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
         self._decided = False
         self.nswitches = 0
-        self._looks = self._in_step = False
+        self._looks = self._in_step = self._in_turn = False
+        self._is_outside = False
+        self._used: set[str] = set()
+        self._said_can = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
         self._open_threads()
+        guards.check_saved(self)
         self.resumed = bool(o.resume and self.folder and resume(self))
         self.began_with = ""
         if not self.resumed and o.partner is None:
             begin_after(self)
         self.freezing.apply()
+        self.watch = guards.Turns(self)
 
     # --- opening ---------------------------------------------------------
 
@@ -135,6 +145,7 @@ class Elastic(Decides):
         """Layers, the flat gradient, the freezer."""
         o = self.options
         self.layers = list(o.layers) if o.layers is not None else layers_of(self.model)
+        guards.check_layers(self.layers, self.optimizer)
         self.flat = reduce.Flat([layer.params for layer in self.layers])
         rule = o.freeze if o.freeze is not None else os.environ.get("FIRN_FREEZE")
         if not isinstance(rule, FreezeOptions):
@@ -155,15 +166,7 @@ class Elastic(Decides):
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
         o, place, flat = self.options, self.place, self.flat
-        self.group: Any = Alone()
-        if place.nprocs == 1 and not o.offload:
-            self.reducer: Any = reduce.Running(flat, place.nthreads)
-        else:
-            chain = o.chain and reduce.is_contiguous(place.owner)
-            self.group = Group(place, flat.n, chain=chain)
-            chained = self.group.slot(place.mine[0]) is None
-            kind = reduce.Chain if chained else reduce.Slots
-            self.reducer = kind(flat, place, self.group)
+        self.group, self.reducer, self.sums = sums.open_sums(o, place, flat)
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
         self.reporter = Reporter(place.rank == 0, o.partner)
@@ -177,8 +180,16 @@ class Elastic(Decides):
         if self.place.nprocs == 1:
             return
         tensors = list(self.model.parameters()) + list(self.model.buffers())
+        self.bcast_all([tensor.data for tensor in tensors])
+
+    def bcast_all(self, tensors: "list[torch.Tensor]", root: int = 0) -> None:
+        """Tensors of process ``root`` into those of all others; on the device
+        where gradients stay there too."""
+        if isinstance(self.reducer, sums.Exchange):
+            self.reducer.bcast(tensors, root)
+            return
         for tensor in tensors:
-            self.bcast(tensor.data)
+            self.bcast(tensor, root)
 
     def bcast(self, tensor: torch.Tensor, root: int = 0) -> None:
         """A tensor of process ``root`` into that of all others."""
@@ -194,13 +205,19 @@ class Elastic(Decides):
         """The samples of each thread."""
         o, place = self.options, self.place
         by = place.nprocs if "sampler" in o.ablate else place.nthreads
-        self.plan = Plan(
+        if isinstance(dataset, torch.utils.data.IterableDataset):
+            self._open_stream(dataset)
+            return
+        if o.steps_per_epoch:
+            raise FirnError("steps_per_epoch= is for an IterableDataset only")
+        self.plan: Any = Plan(
             dataset,
             by,
             o.batch_size,
             shuffle=o.shuffle,
             drop_last=o.drop_last,
             seed=o.sampler_seed,
+            sampler=o.sampler,
         )
         if o.workers == 0:
             self.source: Any = Inline(dataset, self.plan, o.collate)
@@ -215,11 +232,22 @@ class Elastic(Decides):
             )
         self.steps_per_epoch = self.plan.nbatches
 
+    def _open_stream(self, dataset: Any) -> None:
+        """A stream for each thread."""
+        o, place = self.options, self.place
+        streams.check(dataset, o)
+        self.plan = streams.Plan(o.batch_size, o.steps_per_epoch)
+        self.source = streams.Streams(
+            dataset, self.plan, place.nthreads, place.mine, o.collate
+        )
+        self.steps_per_epoch = o.steps_per_epoch
+
     def _open_threads(self) -> None:
         """The contexts of this process's threads, all fresh."""
         o = self.options
         self.mine = self.place.mine
         self.buffers = Buffers(self.model, self.mine, o.shared_buffers)
+        self.losses = Losses(self.mine)
         self.rng: dict[int, states.States] = {}
         self._outside = states.take(self._cuda_device())
         for thread in self.mine:
@@ -254,21 +282,34 @@ class Elastic(Decides):
         self._inside = -1
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Between two steps: the model in evaluation mode with the buffers of
-        this process's first thread (thread 0's in its process), no gradients;
-        no thread's generator is touched."""
+    def outside(self) -> Iterator[None]:
+        """Between two steps: no thread's generators are in place, the buffers
+        are those of this process's first thread (thread 0's in its process).
+        What is drawn here changes no bits of the training."""
+        if self._is_outside:
+            yield
+            return
         self._leave()
         states.give(self._outside, self._cuda_device())
         self.buffers.enter(self.mine[0])
-        was = self.model.training
-        self.model.eval()
+        self._is_outside = True
         try:
-            with torch.no_grad():
-                yield
+            yield
         finally:
-            self.model.train(was)
+            self._is_outside = False
             self._outside = states.take(self._cuda_device())
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """As outside(), with the model in evaluation mode and no gradients."""
+        with self.outside():
+            was = self.model.training
+            self.model.eval()
+            try:
+                with torch.no_grad():
+                    yield
+            finally:
+                self.model.train(was)
 
     def _spread_buffers(self) -> None:
         """Thread 0's buffers to all threads, before a step."""
@@ -279,8 +320,7 @@ class Elastic(Decides):
             source = self.buffers.flat(0)
         else:
             source = [t.clone() for t in self.buffers.flat(self.mine[0])]
-        for tensor in source:
-            self.bcast(tensor, owner)
+        self.bcast_all(source, owner)
         self.buffers.spread(source)
 
     # --- the loop ------------------------------------------------------------
@@ -293,15 +333,25 @@ class Elastic(Decides):
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        return min(1.0, self.ordinary / (self.options.epochs * self.steps_per_epoch))
+        return 1.0 if self.finished else min(1.0, self.ordinary / self.total_steps)
+
+    @property
+    def total_steps(self) -> int:
+        """Ordinary steps of the whole training: epochs, or max_steps if fewer."""
+        total = self.options.epochs * self.steps_per_epoch
+        return min(total, self.options.max_steps or total)
+
+    def finish(self) -> None:
+        """The training is done at the next boundary, before its last epoch
+        (early stopping). Call it in all processes, in the same step."""
+        self.finished = True
 
     @property
     def done(self) -> bool:
         """Trained to the end, with all extra steps, or to the target metric."""
-        if self.finished:
-            return True
-        total = self.options.epochs * self.steps_per_epoch
-        return self.ordinary >= total and self._due == 0
+        return self.finished or (
+            self.ordinary >= self.total_steps and self._due == 0
+        )
 
     def __iter__(self) -> Iterator[Any]:
         self._not_in_a_step()
@@ -323,9 +373,7 @@ class Elastic(Decides):
         for thread in self.mine:
             self._enter(thread)
             yield self._turn(thread, epoch, batch)
-            self._end_turn(thread)
-        self._update()
-        self._in_step = False
+            self.end_turn()
 
     def measured(self, metric: float) -> None:
         """The quality of the model now, more is better; goes with the next
@@ -336,6 +384,26 @@ class Elastic(Decides):
         self.metric = float(value)
         if 0 < self.target <= self.metric:
             self.finished = True
+
+    def end_turn(self) -> None:
+        """Ends the turn of the thread that is in place; after the last thread
+        the optimiser takes its step. The loop does it by itself; a library that
+        has to know when the step is taken calls it at the end of its own turn."""
+        if not self._in_turn:
+            return
+        self._in_turn = False
+        thread = self._inside
+        self._end_turn(thread)
+        if thread != self.mine[-1]:
+            return
+        self._update()
+        self._in_step = False
+        every = self.options.compare_every
+        if every and self.step % every == 0:
+            hashing.compare(self)
+        if self.options.on_step is not None:
+            with self.outside():
+                self.options.on_step(self)
 
     def _not_in_a_step(self) -> None:
         """What is left in the middle of a step cannot be taken up again."""
@@ -357,11 +425,12 @@ class Elastic(Decides):
         self._spent("data", since)
         for p in self.flat.live():
             p.grad = None
-        if self.options.one_backward and isinstance(self.reducer, reduce.Running):
-            self.reducer.begin(not self._looks)
+        self.reducer.begin(self.options.one_backward and not self._looks)
         self.freezing.settle()
         self._backward_s = 0.0
         self._nbackward = 0
+        self.watch.begin()
+        self._in_turn = True
         self._turn_since = self._now()
         return data
 
@@ -369,19 +438,26 @@ class Elastic(Decides):
         """Whose samples these are: the thread's, unless a test says not."""
         return self.place.rank if "sampler" in self.options.ablate else thread
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """loss.backward(), timed, and the loss kept for reports.
+    def backward(self, loss: torch.Tensor, scaler: Any = None) -> None:
+        """loss.backward(), timed, and the loss kept for reports. ``scaler``, a
+        GradScaler, scales the loss before the backward pass.
 
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
+        since = self._now()
+        (loss if scaler is None else scaler.scale(loss)).backward()
+        self._backward_s += self._now() - since
+        self.note_loss(loss)
+
+    def note_loss(self, loss: torch.Tensor) -> None:
+        """After a backward pass that another library did: keeps the loss for
+        reports, and notes that there was one."""
         self._nbackward += 1
         if self.options.one_backward and self._nbackward > 1:
             raise FirnError("two backward passes in a turn, but one_backward is set")
-        since = self._now()
-        loss.backward()
-        self._backward_s += self._now() - since
         self._losses.append(loss.detach())
+        self.losses.add(self._inside, loss, self._nbackward == 1)
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
         """The batch in as many passes as are wanted now, each with its weight.
@@ -389,6 +465,7 @@ class Elastic(Decides):
             for x, y, weight in elastic.passes(x, y):
                 elastic.backward(loss_fn(model(x), y) * weight)
         """
+        self._used.add("passes")
         n = len(tensors[0])
         wanted = self.freezer.passes or self.passes_wanted
         for i in range(lib().firn_passes_count(n, wanted)):
@@ -402,6 +479,8 @@ class Elastic(Decides):
         backward = self._backward_s or whole * 2 / 3
         self._add_time("backward", backward)
         self._add_time("forward", whole - backward)
+        self.watch.end()
+        self.watch.check_gradients()
         since = time.perf_counter()
         grads = self.reducer.put(thread)
         self._spent("reduce", since)
@@ -417,14 +496,16 @@ class Elastic(Decides):
             self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
+        self.watch.is_update = True
         (self.options.update or self.optimizer.step)()
+        self.watch.is_update = False
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
         self.looked_steps += self._looks
         if self._at_epoch():
             return  # the boundary reports, with the metric of the epoch
-        if self.step % self.options.report_every == 0:
+        if self.step % self.options.report_every == 0 or not self._said_can:
             self._report()
         self._losses = []
 
@@ -482,9 +563,12 @@ class Elastic(Decides):
         if not self._at_epoch() or self.step == 0 or self._decided_at == self.step:
             return
         parts = self._step_parts()
+        self.epoch_loss = self.losses.mean(self)
+        self.losses.reset()
         self._decided = self._decide()
         if self.options.on_epoch is not None:
-            self.options.on_epoch(self)
+            with self.outside():
+                self.options.on_epoch(self)
         self._report(parts)
         self._losses = []
 
@@ -513,6 +597,7 @@ class Elastic(Decides):
         if self._losses:
             self.loss = float(torch.stack(self._losses).mean())
         if self.place.rank != 0:
+            self._said_can = True
             return
         parts = parts or self._step_parts()
         memory = -1.0
@@ -535,7 +620,12 @@ class Elastic(Decides):
             numbers["loss"] = self.loss
         if math.isfinite(self.metric) and self.metric >= 0:
             numbers["metric"] = self.metric
-        self.reporter.say(parts=parts, variance=self.variance or (), **numbers)
+        if not self._said_can and self.timed_steps == 1:
+            parts, numbers["step_s"] = {}, -1.0  # a first step says little
+        self._said_can = True
+        self.reporter.say(
+            parts=parts, variance=self.variance or (), can=self.can(), **numbers
+        )
 
     # --- the end ---------------------------------------------------------------
 
@@ -544,6 +634,8 @@ class Elastic(Decides):
         self._not_in_a_step()
         if self.folder:
             self._leave()
+            if self.options.compare_every:
+                hashing.compare(self)
             save(self)
             self.nsaves += 1
             self._saved_s = time.monotonic()
@@ -561,7 +653,7 @@ class Elastic(Decides):
     def _exit_if_stopped(self) -> None:
         """Ends the process if it was ordered to stop."""
         if self.stopped and self.options.on_stop == "exit":
-            if not self.folder:
+            if not self.folder and self.step > 0:
                 raise FirnError(
                     "ordered to stop, but there is no folder for a checkpoint: "
                     "set FIRN_DIR"
@@ -571,6 +663,7 @@ class Elastic(Decides):
 
     def close(self) -> None:
         """Frees everything but the model."""
+        self.watch.close()
         self.source.close()
         self.reducer.close()
         self.reporter.close()

@@ -1,17 +1,20 @@
-"""From the gradients of threads to their mean, in the order of threads.
+"""From the gradients of threads to their mean, in the job's order (firn.tree).
 
-    Running   one process: the first thread's gradients are kept as they are,
-              the others are added to them on their device, one after the other;
-              memory for one gradient whatever V is
-    Slots     several processes: each thread's gradient goes to its slot of
-              shared memory and the C group folds them. From CUDA the copies
-              run on a stream of their own, into pinned memory, beside the next
-              thread's forward pass
-    Chain     several processes with neighbouring threads each: the running sum
-              is handed on; one vector per process
+    Running   one process: each thread's gradients are added to the sums that
+              are held, on their device, as they come: log2 V gradients of
+              memory in the tree, one in a chain
+    Exchange  several processes, by torch.distributed (firn.torch.exchange): on
+              the device, in buckets beside the backward pass
+    Slots     several processes of a host: each thread's gradient goes to its
+              slot of shared memory and the C group folds them. From CUDA the
+              copies run on a stream of their own, into pinned memory, beside
+              the next thread's forward pass
+    Compact   several processes with little memory: the C group adds each
+              gradient to the sums of the process's blocks; in a chain, with
+              neighbouring threads, the running sum is handed on
 
-All three give the same bits: ((g0 + g1) + g2) + ..., then one division.
-A parameter that a thread did not use counts as zeros.
+All of them give the same bits for the same order, then one division. A
+parameter that a thread did not use counts as zeros.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from typing import Sequence
 
 import torch
 
-from firn import FirnError, fold
+from firn import FirnError, fold, tree
 from firn.group import Group, Place
 from firn.torch.hook import divide
 
@@ -80,33 +83,59 @@ class Flat:
 
 
 class Running:
-    """All threads are here: constant memory, on the gradients' own device."""
+    """All threads are here: sums on the gradients' own device."""
 
-    def __init__(self, flat: Flat, nthreads: int) -> None:
-        self._flat, self._nthreads = flat, nthreads
-        self._sum: list[torch.Tensor] | None = None
+    def __init__(self, flat: Flat, nthreads: int, order: str = tree.TREE) -> None:
+        self._flat, self._nthreads, self._order = flat, nthreads, order
+        self._held: list[list[torch.Tensor]] = []
+        self._turn = 0
         self._in_place = False
+
+    def set_sum(self, order: str) -> None:
+        """The order of sums, between two steps."""
+        self._order = order
+
+    def _merges(self) -> int:
+        """With how many of the sums that are held the next thread is merged."""
+        if self._order == tree.CHAIN:
+            return min(1, self._turn)
+        return tree.merges(self._turn)
 
     def begin(self, in_place: bool) -> None:
         """A turn begins. ``in_place``: its one backward pass is to add to the
-        sum by itself, parameter by parameter, which are the same additions."""
-        self._in_place = in_place and self._sum is not None
+        last sum by itself, parameter by parameter, which are the same
+        additions."""
+        self._in_place = in_place and self._merges() > 0
         if self._in_place:
-            for p, g in zip(self._flat.live(), self._sum or []):
+            for p, g in zip(self._flat.live(), self._held[-1]):
                 p.grad = g
 
     def put(self, thread: int) -> list[torch.Tensor]:
-        """Adds this thread's gradients to the sum; threads come in order."""
+        """Adds this thread's gradients to the sums; threads come in order."""
         grads = self._flat.take()
-        if self._sum is None or self._in_place:
-            self._sum = grads
+        merges = self._merges()
+        if merges == 0:
+            self._held.append(grads)
+        elif self._in_place:
+            self._held[-1] = grads
         else:
-            torch._foreach_add_(self._sum, grads)
+            torch._foreach_add_(self._held[-1], grads)
+        self._add_up(merges - 1)
+        self._turn += 1
+        self._in_place = False
         return grads
+
+    def _add_up(self, n: int) -> None:
+        """Adds the last sum to the one before it, n times."""
+        for _ in range(n):
+            last = self._held.pop()
+            torch._foreach_add_(self._held[-1], last)
 
     def mean(self) -> None:
         """The mean becomes the parameters' gradient."""
-        total, self._sum = self._sum or [], None
+        self._add_up(len(self._held) - 1)
+        total = self._held.pop() if self._held else []
+        self._turn = 0
         n = self._nthreads
         if n > 1 and n & (n - 1) == 0:
             torch._foreach_mul_(total, 1.0 / n)
@@ -142,6 +171,13 @@ class _Grouped:
         self._mean = torch.zeros(flat.n, pin_memory=self._cuda)
         self._out = torch.zeros(flat.n, device=device) if self._cuda else self._mean
         self._device = device
+
+    def begin(self, in_place: bool) -> None:
+        """A turn begins; its gradients are taken at its end."""
+
+    def set_sum(self, order: str) -> None:
+        """The order of sums, between two steps."""
+        self._group.set_sum(order)
 
     def mean(self) -> None:
         """The mean over all processes becomes the gradient."""
@@ -208,15 +244,15 @@ class Slots(_Grouped):
         self._memory, self._pinned = {}, []
 
 
-class Chain(_Grouped):
-    """The running sum goes from process to process."""
+class Compact(_Grouped):
+    """Little memory: the C group adds gradients as they come."""
 
     def __init__(self, flat: Flat, place: Place, group: Group) -> None:
         super().__init__(flat, place, group)
         self._scratch = torch.zeros(flat.n, pin_memory=self._cuda)
 
     def put(self, thread: int) -> list[torch.Tensor]:
-        """Adds the gradients to the sum of the threads before."""
+        """Adds the gradients to the sums of the process."""
         grads = self._flat.take()
         for g, place in zip(grads, self._flat.views(self._scratch)):
             place.copy_(g, non_blocking=True)
@@ -259,6 +295,13 @@ class ByProcess:
         for other in self._mine[:-1]:
             self._inner.put(other)
         return grads
+
+    def begin(self, in_place: bool) -> None:
+        """Gradients are taken at the end of a turn."""
+
+    def set_sum(self, order: str) -> None:
+        """As the inner one."""
+        self._inner.set_sum(order)
 
     def mean(self) -> None:
         """The mean by the inner way."""

@@ -1,0 +1,54 @@
+#!/bin/sh
+# A job file with a language model and no number of GPUs, under frenzy: the
+# scheduler makes a plan (2 GPUs a layer, 2 replicas), the example trainer applies
+# it, is stopped, gets another plan (1 GPU) and goes on from its checkpoint with
+# the losses of a run that was never stopped. Skipped without PyTorch 2.6.
+. tests/lib/firnd.sh
+[ -z "${FIRN_QUICK:-}" ] || skip "nothing of it is under a checker"
+python=${FIRN_PYTHON:-/usr/bin/python3}
+lib=${FIRN%/firn}/libfirn_train.so
+[ -f "$lib" ] || skip "libfirn_train.so is not built"
+"$python" -c 'import sys, importlib.metadata as m
+version = tuple(int(n) for n in m.version("torch").split(".")[:2])
+sys.exit(version < (2, 6))' 2>/dev/null || skip "there is no PyTorch 2.6 or later"
+
+cat >"$tmp/train" <<END
+#!/bin/sh
+export FIRN_TRAIN_LIB="$lib" PYTHONPATH="$PWD/python" OMP_NUM_THREADS=1
+export PYTHONDONTWRITEBYTECODE=1
+exec "$python" "$PWD/examples/python/llm_parallel.py" --text "$PWD/README.md" \
+    --steps 6 --lr 0.01 "\$@"
+END
+chmod +x "$tmp/train"
+
+# By the paper's formula a GPU of n0 holds no more than half of each layer with
+# half of the batch; that of n1 holds all.
+up --gpus 1x4:v100@0.003,1x1:a100@1 --policy frenzy
+api POST /nodes/n1/drain >/dev/null || fail "n1 is not drained"
+# The first attempt waits after step 3 until it is asked to stop.
+api POST /jobs "name: llm
+run: [\"$tmp/train\", \"--wait-at\", \"3\"]
+batch: 8
+checkpoint: {grace: 300}
+model: {hidden: 64, layers: 4, heads: 4, vocab: 256, seq: 32, precision: fp32}" \
+    >/dev/null || fail "the job was not taken"
+FIRN_PRECISION=fp32 "$tmp/train" --hidden 64 --layers 4 --heads 4 --vocab 256 \
+    --seq 32 --batch 8 >"$tmp/alone" 2>&1 || fail "alone: $(cat "$tmp/alone")"
+await "step 3 is not taken" says /jobs/llm/logs "step 3 "
+api POST /nodes/n1/undrain >/dev/null || fail "n1 stays drained"
+api POST /nodes/n0/drain >/dev/null || fail "n0 is not drained"
+wait_state llm succeeded
+api GET /jobs/llm/logs >"$tmp/log"
+down
+grep -q '^plan t=2 d=2: [0-9]* parameters .* from step 0$' "$tmp/log" ||
+    fail "no plan of 2 x 2: $(cat "$tmp/log")"
+grep -q '^plan t=1 d=1: [0-9]* parameters .* from step 3$' "$tmp/log" ||
+    fail "no second plan: $(cat "$tmp/log")"
+for file in log alone; do
+    grep '^step ' "$tmp/$file" >"$tmp/$file.steps"
+done
+paste -d ' ' "$tmp/log.steps" "$tmp/alone.steps" | awk '
+    $2 != NR || $2 != $6 || ($4 - $8) ^ 2 > 1e-6 { bad = 1; print }
+    END { exit bad || NR != 6 }' >"$tmp/differ" ||
+    fail "losses differ: $(cat "$tmp/log" "$tmp/alone" "$tmp/differ")"
+exit 0
