@@ -40,10 +40,12 @@ class Decides:
     def can(self) -> list[str]:
         """What this trainer does when the scheduler orders it (firn.report.CAN):
         as its option ``can`` says, else resize if there is a folder for
-        checkpoints, freeze, and passes if the loop calls passes()."""
+        checkpoints, freeze, after (another job's weights), passes if the loop
+        calls passes(), and partner if it is that of firn.torch.partners."""
         if self.options.can is not None:
             return list(self.options.can)
-        return [*(["resize"] if self.folder else []), "freeze", *sorted(self._used)]
+        found = ["freeze", "after", *sorted(self._used)]
+        return ["resize", *found] if self.folder else found
 
     def _orders(self) -> tuple[bool, bool, int, int]:
         """The scheduler's and SIGUSR1's, and whether a checkpoint is due by
