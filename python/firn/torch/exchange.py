@@ -383,6 +383,11 @@ class Exchange:
 
     # --- turns ----------------------------------------------------------------
 
+    @property
+    def overlaps(self) -> bool:
+        """Has this turn's backward pass handed gradients over already?"""
+        return self._sent > 0
+
     def begin(self, one_backward: bool) -> None:
         """A turn begins. ``one_backward``: it has one backward pass, which may
         add to the sums by itself and, in the last turn, send them."""
