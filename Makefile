@@ -469,20 +469,18 @@ tsan: tsan-built
 
 # In the check: the readers of foreign bytes (text, YAML, JSON, HTTP, traces, job
 # files, configuration, the store, messages, Slurm's output, checkpoints), where
-# an uninitialised byte, which ASan does not see, may come from outside. In
-# `make soak`: every test but base/test_fdlimit, as valgrind has its own limits.
+# an uninitialised byte, which ASan does not see, may come from outside. ASan runs
+# all the others too. In `make soak`: every test but base/test_fdlimit, as
+# valgrind has its own limits.
 VG_NEVER := base/test_fdlimit
 VG_TESTS_OF = $(foreach t,$(2),$(1)/test_$(t))
-VG_NOW := $(call VG_TESTS_OF,base,buf files keep lines log str table yamltext) \
-          $(call VG_TESTS_OF,core,check cluster job option state) \
-          $(call VG_TESTS_OF,cli,commands flags json% jobtext safetext) \
+VG_NOW := $(call VG_TESTS_OF,base,files lines str yamltext) core/test_cluster \
+          $(call VG_TESTS_OF,cli,json% jobtext safetext) \
           $(call VG_TESTS_OF,trace,all formats row serving trace) \
-          $(call VG_TESTS_OF,daemon,api api_full api_trace config http \
-            http_head http_sock job% ownfolder store) \
-          $(call VG_TESTS_OF,engine,all gpus launchfile local_env passenv \
-            roster slurmtext% slurmticket) \
-          $(call VG_TESTS_OF,train,ckpt ckpt_compare feed freezersave \
-            reportqueue) wire/%
+          $(call VG_TESTS_OF,daemon,api config http http_head http_sock jobfile \
+            store) \
+          $(call VG_TESTS_OF,engine,launchfile slurmtext% slurmticket) \
+          $(call VG_TESTS_OF,train,ckpt feed) wire/%
 VG_TESTS = $(filter-out $(VG_NEVER:%=$(BUILD)/tests/%),$(if $(FIRN_SOAK), \
     $(TESTS),$(filter $(VG_NOW:%=$(BUILD)/tests/%),$(TESTS))))
 valgrind: $(TESTS)
