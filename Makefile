@@ -459,8 +459,8 @@ TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
     $(if $(FIRN_SOAK),%/daemon/test_think),$(TESTS)))
 tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
-    $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train' \
-      LIBMORE=src/engine/ports.c)
+    $(if $(FIRN_SOAK),,LIBDIRS='base wire train' \
+      LIBMORE='$(filter src/model/%,$(TRAINSRC)) src/engine/ports.c')
 tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 tsan: tsan-built
@@ -488,8 +488,10 @@ valgrind: $(TESTS)
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" \
 	    -r '$(sort $(call timed,$(VG_TESTS)))' $(VG_TESTS)
 
+# cppcheck, which finds little that clang-tidy does not, is a part of soak.
 tidy:
-	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
+	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh \
+	    $(if $(FIRN_SOAK),tools/run_cppcheck.sh)
 
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
 # so the library is only marked for it, and the targets are linked with it.
@@ -547,7 +549,8 @@ slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
 soak: all $(TESTS) $(FAKENVML) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
-	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
+	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh \
+	    tools/run_cppcheck.sh
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) slow
@@ -635,7 +638,7 @@ help:
 	@echo 'make asan       unit and shell tests under ASan and UBSan'
 	@echo 'make tsan       unit tests under TSan'
 	@echo 'make valgrind   unit tests under valgrind'
-	@echo 'make tidy       clang-tidy and cppcheck'
+	@echo 'make tidy       clang-tidy; with FIRN_SOAK=1 cppcheck, too'
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
 	@echo 'make fuzz-soak  the same, then a table: runs, seconds and coverage of each'
 	@echo 'make soak       longer property tests, 200 rounds of faults on Slurm,'
