@@ -213,8 +213,11 @@ def main() -> None:
         print(f"seed {seed}", file=sys.stderr)
     if args.out:
         with open(args.out, "w", newline="", encoding="ascii") as file:
-            command = " ".join(["bench/gpu/partners.py", *sys.argv[1:]])
-            file.write(f"# {command}; PyTorch {torch.__version__}, {device}\n")
+            given = [f"{k}={v}" for k, v in vars(args).items() if k != "out"]
+            file.write(f"# bench/gpu/partners.py {' '.join(given)}\n")
+            file.write(
+                f"# {device}, PyTorch {torch.__version__}, {time.strftime('%F')}\n"
+            )
             writer = csv.writer(file)
             writer.writerow(COLUMNS)
             writer.writerows(rows)

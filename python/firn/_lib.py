@@ -133,6 +133,12 @@ class FeedRequest(ctypes.Structure):
     ]
 
 
+class BatchNoise(ctypes.Structure):
+    """struct firn_batch_noise"""
+
+    _fields_ = [("variance", c_double), ("square", c_double)]
+
+
 class TrainerReport(ctypes.Structure):
     """struct firn_trainer_report"""
 
@@ -417,6 +423,13 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "firn_reporter_can_send": (c_bool, []),
     "firn_trainer_report_unknown": (TrainerReport, []),
+    "firn_batch_noise_of": (BatchNoise, [c_int, c_int, c_double, c_double]),
+    "firn_batch_factor": (
+        c_double,
+        [c_int, c_double, c_double, POINTER(BatchNoise)],
+    ),
+    "firn_freezer_batch": (c_uint, [c_void_p]),
+    "firn_freezer_rate": (c_double, [c_void_p]),
     "firn_passes_count": (c_size, [c_size, c_size]),
     "firn_passes_at": (Pass, [c_size, c_size, c_size]),
     "firn_task_shares": ("status", [POINTER(TaskMix), c_u64, POINTER(c_double)]),

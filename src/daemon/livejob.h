@@ -107,6 +107,8 @@ struct live_job {
     /* Token bucket of its reports: tokens and their time; see api_report.c. */
     double reports_left, reports_left_s;
     struct firn_orders orders; /* for its trainer */
+    int start_frozen; /* layers to freeze at its next start; negative: as they
+                       * were. Not on disk */
     /* Not on disk: book_ran_s() of book_attempt.c. */
     bool is_ran_known;
     double ran_s, ran_since_s; /* of attempts that ended; start of the open one,

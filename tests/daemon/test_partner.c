@@ -220,6 +220,34 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     loopscene_close(&s);
 }
 
+/* The datasets of the pair were seen to gain nothing; firnd is restarted. */
+static void what_pairs_gain_is_known_after_a_restart(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open_pair(&s);
+    for (uint64_t epoch = 1; epoch <= 2; epoch++) {
+        say(&s, "a", 0.1 * (double)epoch, epoch);
+        say(&s, "b", 0.1 * (double)epoch, epoch);
+    }
+    loopscene_pass(&s, 120);
+    loopscene_leave(&s, "a");
+    loopscene_pass(&s, 1);
+    loopscene_close(&s);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
+    loopscene_turn(&s);
+    const char *first =
+        loopscene_job(&s, "a")->state == LIVE_RUNNING ? "a" : "b";
+    loopscene_done(&s, first);
+    loopscene_submit(&s, "c", LOOPSCENE_TASK("three"));
+    loopscene_submit(&s, "d", LOOPSCENE_TASK("four"));
+    loopscene_done(&s, first[0] == 'a' ? "b" : "a");
+    loopscene_pass(&s, 120);
+    assert_int_equal(loopscene_attempts(), 1);
+    assert_true(loopscene_mate(&s, "c") <= 0);
+    loopscene_close(&s);
+}
+
 /* Of two that end by a target the metric decides. */
 static void a_merge_is_kept_while_both_get_better(void **unused)
 {
@@ -559,6 +587,7 @@ int main(void)
         CASE(any_policy_goes_on_from_a_merge),
         CASE(without_consent_or_with_one_dataset_nothing_is_merged),
         CASE(a_merge_that_does_not_pay_is_undone),
+        CASE(what_pairs_gain_is_known_after_a_restart),
         CASE(a_merge_is_kept_while_both_get_better),
         CASE(when_one_is_cancelled_the_other_goes_on_alone),
         CASE(when_one_is_held_the_other_goes_on_alone),

@@ -311,6 +311,8 @@ class Reports(Scene):
             last = mine[-1][3]
             self.assertEqual((last["progress"], last["epoch"]), (1, 2))
             self.assertEqual(last["metric"], metric)
+            can = set(mine[0][3]["can"].split(","))
+            self.assertEqual(can, {"resize", "freeze", "after", "partner"})
             own_s = sum(last["part_s"].values())
             self.assertGreater(last["step_s"], own_s)  # counts the partner's steps
 

@@ -103,6 +103,8 @@ class Partners:
     ) -> None:
         self.jobs = [lead] if partner is None else [lead, partner]
         self._ended = [False] * len(self.jobs)
+        for job in self.jobs:
+            job._used.add("partner")
         sizes = (c_u64 * len(self.jobs))(*(j.steps_per_epoch for j in self.jobs))
         epochs = max(job.options.epochs for job in self.jobs)
         self._sizes = sizes
