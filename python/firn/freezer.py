@@ -68,7 +68,7 @@ class Options:
     """"freezeout": a layer that freezes early begins with a higher learning rate,
     so that the sum of its rates over the training is that of the others."""
     flops: Sequence[float] | None = None
-    """The work of each layer, in any unit; None: its number of parameters."""
+    """The work of each layer in the backward pass, in any unit; None: equal."""
     measure_every: int = 4
     """Steps from one measurement of variances (and, on CUDA, of times) to the
     next."""
