@@ -587,7 +587,8 @@ WHEELS ?= $(BUILD)/wheels
 wheel:
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
 	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
-	    -w $(WHEELS) ./python
+	    -w $(WHEELS) ./python; status=$$?; \
+	    rm -rf python/build python/firn.egg-info; exit $$status
 	$(Q)ls $(WHEELS)/firn-*.whl
 
 # Needs gnuplot; the plots are kept in docs/.

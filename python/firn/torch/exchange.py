@@ -498,7 +498,8 @@ class Exchange:
     def _bcast(self, some: list[torch.Tensor], root: int) -> None:
         """Tensors of one type as one."""
         whole = torch.cat([t.detach().reshape(-1) for t in some])
-        dist.broadcast(whole, root, group=self.group)
+        # as bytes: gloo has no booleans and 16-bit integers
+        dist.broadcast(whole.view(torch.uint8), root, group=self.group)
         for tensor, part in zip(some, whole.split([t.numel() for t in some])):
             tensor.data.copy_(part.view(tensor.shape))
 
