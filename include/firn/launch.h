@@ -59,10 +59,17 @@ struct firn_launch {
     firn_job_id after_job; /* which one that is */
     const char *trouble; /* why it cannot be started now, such as a folder that
                             could not be made; NULL: it can */
-    bool has_run; /* of a job that is taken over: its last attempt was seen
-                     running, so it is not started again when its files are
-                     gone */
-    int batch;    /* samples of a step that are ordered; 0: not set */
+    bool has_run;      /* of a job that is taken over: its last attempt was seen
+                          running, so it is not started again when its files are
+                          gone */
+    const char *model; /* JSON: shape of its language model; "": none */
+    const char *precision; /* how the model trains; these four as in the job
+                              file, "" where it does not say */
+    const char *optimizer;
+    const char *attention;
+    const char *checkpointing;
+    int batch; /* samples of a step over all GPUs: ordered, or of the job file if
+                  it has a model; 0: not set */
     const char *batch_rule; /* of the learning rate; "" or NULL: not set */
     int frozen; /* layers to freeze at this start; negative: not set */
 };

@@ -48,12 +48,12 @@
  *   FIRN_FREEZE_MAX  the share of layers that may be frozen, by whatever rule
  *                  or order; it holds beside the config's own
  *   FIRN_PASSES    sub-batches of a batch
+ *   FIRN_SUM       tree | chain: the order of sums (firn/fold.h)
+ *   FIRN_PEER_TIMEOUT_S  seconds after which a silent process is given up
  *   FIRN_BATCH     samples of a step, over all threads
  *   FIRN_BATCH_RULE  none | linear | sqrt | adascale (firn/batchrule.h)
  *   FIRN_FROZEN    layers to freeze at this start, if FIRN_FREEZE has a rule;
  *                  the rule goes on from there
- *   FIRN_SUM       tree | chain: the order of sums (firn/fold.h)
- *   FIRN_PEER_TIMEOUT_S  seconds after which a silent process is given up
  * Jobs of more than one process that run on a host at once
  * need different FIRN_JOB or MASTER_PORT.
  */

@@ -8,7 +8,7 @@ order to stop.
 from __future__ import annotations
 
 import ctypes
-from typing import Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from firn import FirnError, early
 from firn._lib import STEP_PARTS, Orders, ReporterConfig, c_double, c_u64
@@ -42,10 +42,14 @@ def bits_of(can: Iterable[str]) -> int:
 class Reporter:
     """The line to the scheduler; ``speaks`` False: only listens to SIGUSR1."""
 
-    def __init__(self, speaks: bool = True) -> None:
+    def __init__(self, speaks: bool = True, partner: Any = None) -> None:
         config = ReporterConfig(
             url=None if speaks else b"", attempt=-1, catch_signal=True
         )
+        if partner is not None:  # a finetune.Mate: reports in its name
+            config.job = partner.job.encode()
+            config.token = partner.token.encode()
+            config.attempt = partner.attempt
         self._handle = c_void_p()
         call("firn_reporter_open", ctypes.byref(self._handle), ctypes.byref(config))
 

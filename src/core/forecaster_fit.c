@@ -170,7 +170,8 @@ struct setting outlook_setting(const struct forecaster *f,
                               .passes = way->passes,
                               .frozen_max = job->spec.frozen_max,
                               .parallel = (enum firn_parallel)way->parallel,
-                              .stages = way->stages};
+                              .stages = way->stages,
+                              .job = job->id};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut =
         trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
@@ -194,7 +195,8 @@ static double by_profile(const struct forecaster *f, const struct outlook *o,
     struct running now = {known_fit_s(known, &o->app, where, &setting),
                           setting.split.total, setting.psi};
     return running_rate(o->app.profile, o->part / o->parts.pieces, &o->ref,
-                        &now);
+                        &now) *
+           (setting.belief > 0 ? setting.belief : 1);
 }
 
 /* The same of a way with elastic threads. */
@@ -216,7 +218,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
                               .where = &where,
                               .batch = outlook_batch(o, job),
                               .tunes = tunes,
-                              .frozen_max = job->spec.frozen_max};
+                              .frozen_max = job->spec.frozen_max,
+                              .job = job->id};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut =
         trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
@@ -229,7 +232,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
         o->ref.batch,    known_fit_s};
     struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
                           setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
+    return running_rate(o->app.profile, stage, &o->ref, &now) *
+           (setting.belief > 0 ? setting.belief : 1);
 }
 
 double outlook_fit(const struct forecaster *f, const struct outlook *o,

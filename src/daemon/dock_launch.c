@@ -219,6 +219,14 @@ static void launch_others(struct dock *dock, const struct live_job *job,
     }
 }
 
+/* A trainer of a language model has no other source of its batch. */
+static int batch_of(const struct live_job *job)
+{
+    if (job->orders.batch > 0)
+        return job->orders.batch;
+    return job->ask.model[0] != '\0' ? job->ask.batch : 0;
+}
+
 bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
 {
     const struct live_job *job = book_job(dock->book, id);
@@ -246,13 +254,18 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .freeze = freeze_of(dock, job),
         .freeze_max = ask->freeze_max,
         .target_metric = ask->target_metric,
+        .model = ask->model,
+        .precision = ask->precision,
+        .optimizer = ask->optimizer,
+        .attention = ask->attention,
+        .checkpointing = ask->checkpointing,
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
-        .batch = job->orders.batch > 0 ? job->orders.batch : 0,
+        .batch = batch_of(job),
         .batch_rule = ask->batch_rule,
         .frozen = strcmp(freeze_of(dock, job), "penalty") == 0
                       ? job->start_frozen

@@ -98,6 +98,18 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(dry->loop->desk.forecast, a, b);
 }
 
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    const struct dryrun *dry = state;
+    struct liveforecast_job a = {book_id(dry, job), job};
+    struct liveforecast_job b = {book_id(dry, other), other};
+    return liveforecast_slowdown_in(dry->loop->desk.forecast, a, way, b,
+                                    other_way);
+}
+
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
@@ -127,6 +139,8 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .slowdown_in =
+                                                          slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 

@@ -68,6 +68,16 @@ double liveforecast_rate(struct liveforecast *forecast, firn_job_id id,
                          const struct firn_way *way);
 int liveforecast_gpus_max(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job, unsigned tunes);
+/* With both run in these ways; 0: ways make no difference to this pair. */
+double liveforecast_slowdown_in(struct liveforecast *forecast,
+                                struct liveforecast_job job,
+                                const struct firn_way *way,
+                                struct liveforecast_job other,
+                                const struct firn_way *other_way);
+/* By what the two hold now. */
+double liveforecast_slowdown_now(struct liveforecast *forecast,
+                                 struct liveforecast_job job,
+                                 struct liveforecast_job other);
 double liveforecast_slowdown(struct liveforecast *forecast,
                              struct liveforecast_job job,
                              struct liveforecast_job other);

@@ -10,6 +10,8 @@
  * of struct gains (core/forecaster_merge.c).
  */
 #include "daemon/liveforecast_merge.h"
+#include "base/buf.h"
+#include "base/keep.h"
 #include "base/mem.h"
 #include "core/forecaster_merge.h"
 #include "core/taskbook.h"
@@ -38,6 +40,44 @@ void livemerge_free(struct livemerge *merges)
     gains_free(merges->gains);
     taskbook_free(merges->book);
     mem_free(merges);
+}
+
+/* --- keeping it ---------------------------------------------------------- */
+
+static const char WHOSE[] = "merges";
+enum { VERSION = 1 };
+
+void livemerge_save(const struct livemerge *merges, struct firn_buf *out)
+{
+    struct firn_buf book = {0};
+    keep_begin(out, WHOSE, VERSION);
+    taskbook_save(merges->book, &book);
+    keep_text(out, book.at);
+    gains_save(merges->gains, out);
+    buf_release(&book);
+}
+
+enum firn_status livemerge_load(struct livemerge *merges,
+                                struct firn_bytes text, struct firn_error *err)
+{
+    struct keep in;
+    struct firn_bytes book = {0};
+    struct livemerge *read = livemerge_new();
+    enum firn_status status = keep_open(&in, text, WHOSE, VERSION, err);
+    if (status == FIRN_OK) {
+        book.at = keep_read_text(&in, &book.n);
+        gains_load(read->gains, &in);
+        status = keep_close(&in, err);
+    }
+    if (status == FIRN_OK)
+        status = taskbook_load(read->book, book, err);
+    if (status == FIRN_OK) {
+        struct livemerge old = *merges;
+        *merges = *read;
+        *read = old;
+    }
+    livemerge_free(read);
+    return status;
 }
 
 /* --- reports ------------------------------------------------------------- */

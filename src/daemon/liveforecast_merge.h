@@ -8,11 +8,18 @@
  */
 #ifndef DAEMON_LIVEFORECAST_MERGE_H
 #define DAEMON_LIVEFORECAST_MERGE_H
+#include <firn/bytes.h>
 #include <firn/forecast.h>
 
 struct livemerge;
 struct livemerge *livemerge_new(void);
 void livemerge_free(struct livemerge *merges);
+/* All that was learned as text, and back into an empty one. FIRN_EDATA: the
+ * text is damaged or of another version, and nothing is learned from it. */
+struct firn_buf;
+void livemerge_save(const struct livemerge *merges, struct firn_buf *out);
+enum firn_status livemerge_load(struct livemerge *merges,
+                                struct firn_bytes text, struct firn_error *err);
 
 /* One of the two jobs. */
 struct livemerge_side {

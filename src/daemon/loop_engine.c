@@ -192,6 +192,17 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    const struct loop *loop = state;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown_in(loop->desk.forecast, a, way, b, other_way);
+}
+
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
@@ -228,6 +239,8 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .slowdown_in =
+                                                          slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 
@@ -255,11 +268,19 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
 {
     struct live_job *before = partner_of(loop->book, job);
     struct live_job *partner = partner_wanted(&loop->desk, job);
+    const struct track *track = desk_track(&loop->desk, job->id);
     *out = NULL;
     if (before != NULL && before->id < job->id)
         return firn_fail(err, FIRN_EINVAL,
                          "job %d is still trained together with job %d",
                          job->id, before->id);
+    /* The engine has queued the end of the attempt that trained both, and it
+     * says whether a checkpoint was written: `before` ends with it. */
+    if (before != NULL && before != partner && track->open_attempt != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "the end of attempt %lld, which trained job %d too, "
+                         "is not reported yet",
+                         (long long)track->open_attempt, before->id);
     if (before != NULL && before != partner) { /* no end was reported */
         struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
                                   .end = FIRN_END_LOST};

@@ -67,7 +67,7 @@ static void watch_pair(struct loop *loop, struct track *track,
         return;
     forget_pair(track);
     track->sharer = sharer->id;
-    track->slow_expected = liveforecast_slowdown(
+    track->slow_expected = liveforecast_slowdown_now(
         loop->desk.forecast, named(track, job), named(sharer, beside));
     vec_add(&loop->desk.watched, track->id);
 }
@@ -104,11 +104,11 @@ void loop_guard_share(struct loop *loop, struct track *track,
         liveforecast_held(loop->desk.forecast, track->id, job);
     double alone =
         liveforecast_rate(loop->desk.forecast, track->id, job, &held);
-    double other =
-        sharer->sharer == track->id && sharer->watch.n > 0
-            ? sharer->watch.xi_a
-            : liveforecast_slowdown(loop->desk.forecast, named(sharer, beside),
-                                    named(track, job));
+    double other = sharer->sharer == track->id && sharer->watch.n > 0
+                       ? sharer->watch.xi_a
+                       : liveforecast_slowdown_now(loop->desk.forecast,
+                                                   named(sharer, beside),
+                                                   named(track, job));
     if (firn_share_watch(&track->watch, &rule, alone / rate, other))
         found_bad(loop, track, named(track, job), named(sharer, beside));
 }

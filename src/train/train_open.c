@@ -230,9 +230,9 @@ void firn_train_release(struct firn_train *t)
     free(t->name);
     free(t->dir);
     free(t->layer_start);
-    free(t->used);
     free(t->range);
     free(t->packed);
+    free(t->used);
     free(t->pulse);
     free(t->pulses);
     free(t->squares);

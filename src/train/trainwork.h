@@ -36,11 +36,11 @@ struct train_env {
     double frozen_max; /* a share of the layers; 0: not set */
     double every_s;    /* between checkpoints; 0: not set */
     double target;     /* metric that ends the training; 0: none */
+    double timeout_s;  /* to wait for a process; 0: the group's own */
+    enum firn_sum sum;
     int batch;         /* samples of a step; 0: not set */
     int frozen;        /* layers to freeze at the start; negative: not set */
     enum firn_batch_rule batch_rule;
-    double timeout_s; /* to wait for a process; 0: the group's own */
-    enum firn_sum sum;
 };
 
 struct train_shared {

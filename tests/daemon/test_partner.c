@@ -161,6 +161,24 @@ static void without_consent_or_with_one_dataset_nothing_is_merged(void **unused)
     }
 }
 
+static bool take_first(void *arg, const struct store_attempt *attempt)
+{
+    if (attempt->number == 1)
+        *(int *)arg = attempt->end;
+    return true;
+}
+
+/* How the first attempt of a job ended. */
+static int first_end(struct loopscene *s, const struct live_job *job)
+{
+    struct firn_error err = {0};
+    int end = -2;
+    if (store_each_attempt(s->loop->store, job->id, take_first, &end, &err) !=
+        FIRN_OK)
+        fail_msg("%s", err.text);
+    return end;
+}
+
 static void a_merge_that_does_not_pay_is_undone(void **unused)
 {
     (void)unused;
@@ -180,6 +198,8 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     assert_int_not_equal(b->state, LIVE_RUNNING);
     loopscene_leave(&s, "a"); /* by a checkpoint of each */
     loopscene_pass(&s, 1);
+    assert_int_equal(first_end(&s, a), FIRN_END_CHECKPOINT);
+    assert_int_equal(first_end(&s, b), FIRN_END_CHECKPOINT);
     assert_int_equal(loopscene_attempts(), 1);
     assert_int_equal((a->state == LIVE_RUNNING) + (b->state == LIVE_RUNNING),
                      1);
@@ -194,6 +214,34 @@ static void a_merge_that_does_not_pay_is_undone(void **unused)
     loopscene_submit(&s, "c", LOOPSCENE_TASK("three"));
     loopscene_submit(&s, "d", LOOPSCENE_TASK("four"));
     loopscene_done(&s, second);
+    loopscene_pass(&s, 120);
+    assert_int_equal(loopscene_attempts(), 1);
+    assert_true(loopscene_mate(&s, "c") <= 0);
+    loopscene_close(&s);
+}
+
+/* The datasets of the pair were seen to gain nothing; firnd is restarted. */
+static void what_pairs_gain_is_known_after_a_restart(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open_pair(&s);
+    for (uint64_t epoch = 1; epoch <= 2; epoch++) {
+        say(&s, "a", 0.1 * (double)epoch, epoch);
+        say(&s, "b", 0.1 * (double)epoch, epoch);
+    }
+    loopscene_pass(&s, 120);
+    loopscene_leave(&s, "a");
+    loopscene_pass(&s, 1);
+    loopscene_close(&s);
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
+    loopscene_turn(&s);
+    const char *first =
+        loopscene_job(&s, "a")->state == LIVE_RUNNING ? "a" : "b";
+    loopscene_done(&s, first);
+    loopscene_submit(&s, "c", LOOPSCENE_TASK("three"));
+    loopscene_submit(&s, "d", LOOPSCENE_TASK("four"));
+    loopscene_done(&s, first[0] == 'a' ? "b" : "a");
     loopscene_pass(&s, 120);
     assert_int_equal(loopscene_attempts(), 1);
     assert_true(loopscene_mate(&s, "c") <= 0);
@@ -539,6 +587,7 @@ int main(void)
         CASE(any_policy_goes_on_from_a_merge),
         CASE(without_consent_or_with_one_dataset_nothing_is_merged),
         CASE(a_merge_that_does_not_pay_is_undone),
+        CASE(what_pairs_gain_is_known_after_a_restart),
         CASE(a_merge_is_kept_while_both_get_better),
         CASE(when_one_is_cancelled_the_other_goes_on_alone),
         CASE(when_one_is_held_the_other_goes_on_alone),

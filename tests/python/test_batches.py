@@ -35,6 +35,7 @@ def job(**options: Any) -> dict[str, Any]:
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
 
+    measured = metric is not None
     elastic = Elastic(
         model,
         optimizer,
@@ -44,6 +45,7 @@ def job(**options: Any) -> dict[str, Any]:
         seed=scene.SEED,
         update=update,
         on_stop="return",
+        on_step=lambda e: e.measured(metric) if measured and e.step == 2 else None,
         **options,
     )
     heard: list[dict] = []
@@ -52,8 +54,6 @@ def job(**options: Any) -> dict[str, Any]:
         if stop_at and elastic.step == stop_at:
             elastic.reporter.orders = lambda: _Stop()  # type: ignore
         elastic.backward(cross_entropy(model(x), y))
-        if metric is not None and elastic.step == 1:
-            elastic.metric(metric)
     rank = elastic.place.rank
     found = {
         "weights": farm.digest(*model.parameters()),

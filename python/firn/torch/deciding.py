@@ -45,11 +45,12 @@ class Decides:
     def can(self) -> list[str]:
         """What this trainer does when the scheduler orders it (firn.report.CAN):
         as its option ``can`` says, else resize if there is a folder for
-        checkpoints, freeze, batch unless why_no_batches() has a reason, and
-        passes if the loop calls passes()."""
+        checkpoints, freeze, after (another job's weights), batch unless
+        why_no_batches() has a reason, passes if the loop calls passes(), and
+        partner if it is that of firn.torch.partners."""
         if self.options.can is not None:
             return list(self.options.can)
-        can = {"freeze", *self._used}
+        can = {"freeze", "after", *self._used}
         can |= {"resize"} if self.folder else set()
         can |= set() if self.why_no_batches() else {"batch"}
         return sorted(can)

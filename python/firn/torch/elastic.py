@@ -39,6 +39,7 @@ from firn._lib import STEP_PARTS, lib
 from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
 from firn.torch import guards, hashing, reduce, states, streams, sums
+from firn.torch.after import begin_after
 from firn.torch.batching import Batches
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
@@ -92,9 +93,9 @@ class Elastic(Decides, Batches):
         guards.check_scheduler(o.scheduler, optimizer)
         guards.check_dataset(dataset)
         self.model, self.optimizer = model, optimizer
-        self.place = Place.of_environment(o.threads, o.layout)
+        self.place = Place.of_environment(o.threads, o.layout, o.partner)
         self.name = self.place.job
-        self.folder = o.folder or os.environ.get("FIRN_DIR") or None
+        self.folder = o.folder or self._folder_of_job()
         self._every_s = amount_of("FIRN_CKPT_EVERY_S", 1e9)
         self._saved_s = time.monotonic()
         self.device = next(model.parameters()).device
@@ -104,15 +105,15 @@ class Elastic(Decides, Batches):
         self.stopped = False
         self.loss = 0.0
         self.epoch_loss: float | None = None
+        self._open_target()
         self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
+        self._decided = False
         self.nswitches = 0
         self._looks = self._in_step = self._in_turn = False
-        self._is_finished = self._is_outside = False
+        self._is_outside = False
         self._used: set[str] = set()
-        self._metric: float | None = None
-        self._target = amount_of("FIRN_TARGET_METRIC", 1e12)
         self._said_can = False
         self._reset_times()
         self._clear_turn()
@@ -122,12 +123,37 @@ class Elastic(Decides, Batches):
         self._open_batches()
         self._open_threads()
         guards.check_saved(self)
-        if o.resume and self.folder:
-            resume(self)
+        self.resumed = bool(o.resume and self.folder and resume(self))
+        self.began_with = ""
+        if not self.resumed and o.partner is None:
+            begin_after(self)
         self.freezing.apply()
-        self.turns = guards.Turns(self)
+        self.watch = guards.Turns(self)
 
     # --- opening ---------------------------------------------------------
+
+    def _folder_of_job(self) -> str | None:
+        """Where the scheduler wants the checkpoints."""
+        partner = self.options.partner
+        if partner is not None:
+            return partner.folder or None
+        return os.environ.get("FIRN_DIR") or None
+
+    def _open_target(self) -> None:
+        """The metric that ends the training; what was measured of it."""
+        partner = self.options.partner
+        self.target = (
+            partner.target_metric
+            if partner is not None
+            else amount_of("FIRN_TARGET_METRIC", 1e12)
+        )
+        self.metric = -1.0
+        self.finished = False
+        self.both = (-1, -1)  # steps of a job and its partner (partners.py)
+        self.paired = False
+        self.nsaves = 0
+        self._stop_now = False
+        self._reported = (time.monotonic(), 0)  # when, and at which step
 
     def _open_layers(self) -> None:
         """Layers, the flat gradient, the freezer."""
@@ -139,6 +165,8 @@ class Elastic(Decides, Batches):
         if not isinstance(rule, FreezeOptions):
             rule = FreezeOptions(rule=rule or "off")
         most = amount_of("FIRN_FREEZE_MAX", 1)
+        if o.partner is not None:
+            most = o.partner.frozen_max
         if most > 0 and not 0 < rule.frozen_max < most:
             rule = replace(rule, frozen_max=most)
         self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
@@ -158,7 +186,7 @@ class Elastic(Decides, Batches):
         self.group, self.reducer, self.sums = sums.open_sums(o, place, flat)
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
-        self.reporter = Reporter(speaks=place.rank == 0)
+        self.reporter = Reporter(place.rank == 0, o.partner)
         heard = place.rank == 0 and bool(os.environ.get("FIRN_URL"))
         if self.group.max(heard):
             self.freezing.measures = True  # the scheduler wants variances
@@ -323,7 +351,7 @@ class Elastic(Decides, Batches):
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        if self._is_finished:
+        if self.finished:
             return 1.0
         o, since = self.options, self.ordinary - self.base.ordinary
         epochs = self.base.epoch + since / self.steps_per_epoch
@@ -340,39 +368,46 @@ class Elastic(Decides, Batches):
     def finish(self) -> None:
         """The training is done at the next boundary, before its last epoch
         (early stopping). Call it in all processes, in the same step."""
-        self._is_finished = True
-
-    def metric(self, value: float) -> None:
-        """For the next reports: accuracy or the like; more is better. Call it in
-        all processes with the same value, in the same step: once it is at least
-        the job's target (FIRN_TARGET_METRIC) the training is finished."""
-        self._metric = float(value)
-        if 0 < self._target <= self._metric:
-            self.finish()
+        self.finished = True
 
     @property
     def done(self) -> bool:
-        """Trained to the end, with all extra steps."""
-        return self._is_finished or (
+        """Trained to the end, with all extra steps, or to the target metric."""
+        return self.finished or (
             self.ordinary >= self.total_steps and self._due == 0
         )
 
     def __iter__(self) -> Iterator[Any]:
         self._not_in_a_step()
         while self._boundary():
-            self._in_step = True
-            epoch, batch = self._data_at()
-            self._looks = self.freezing.looks(self.step)
-            self._spread_buffers()
-            if batch == 0:
-                for thread in self.mine:
-                    self._enter(thread)
-                    self.source.begin(thread, epoch)
+            yield from self.turns()
+        self._end()
+        self._exit_if_stopped()
+
+    def turns(self) -> Iterator[Any]:
+        """One step: a turn of each thread of this process, then the update."""
+        self._in_step = True
+        epoch, batch = self._data_at()
+        self._looks = self.freezing.looks(self.step)
+        self._spread_buffers()
+        if batch == 0:
             for thread in self.mine:
                 self._enter(thread)
-                yield self._turn(thread, epoch, batch)
-                self.end_turn()
-        self._end()
+                self.source.begin(thread, epoch)
+        for thread in self.mine:
+            self._enter(thread)
+            yield self._turn(thread, epoch, batch)
+            self.end_turn()
+
+    def measured(self, metric: float) -> None:
+        """The quality of the model now, more is better; goes with the next
+        reports. Process 0's counts. The training ends when it reaches the
+        job's ``target.metric``. Collective, between two steps: in on_epoch."""
+        value = torch.tensor([float(metric)], dtype=torch.float64)
+        self.bcast(value)
+        self.metric = float(value)
+        if 0 < self.target <= self.metric:
+            self.finished = True
 
     def end_turn(self) -> None:
         """Ends the turn of the thread that is in place; after the last thread
@@ -404,7 +439,6 @@ class Elastic(Decides, Batches):
         self._backward_s = 0.0
         self._nbackward = 0
         self._turn_since = 0.0
-        self._losses: list[torch.Tensor] = []
 
     def _turn(self, thread: int, epoch: int, batch: int) -> Any:
         """A thread's batch, and a clean slate."""
@@ -418,7 +452,7 @@ class Elastic(Decides, Batches):
         self.freezing.settle()
         self._backward_s = 0.0
         self._nbackward = 0
-        self.turns.begin()
+        self.watch.begin()
         self._in_turn = True
         self._turn_since = self._now()
         return data
@@ -445,7 +479,6 @@ class Elastic(Decides, Batches):
         self._nbackward += 1
         if self.options.one_backward and self._nbackward > 1:
             raise FirnError("two backward passes in a turn, but one_backward is set")
-        self._losses.append(loss.detach())
         self.losses.add(self._inside, loss, self._nbackward == 1)
         self._recent.add(self._inside, loss, self._nbackward == 1)
 
@@ -469,8 +502,8 @@ class Elastic(Decides, Batches):
         backward = self._backward_s or whole * 2 / 3
         self._add_time("backward", backward)
         self._add_time("forward", whole - backward)
-        self.turns.end()
-        self.turns.check_gradients()
+        self.watch.end()
+        self.watch.check_gradients()
         since = time.perf_counter()
         grads = self.reducer.put(thread)
         self._spent("reduce", since)
@@ -486,17 +519,18 @@ class Elastic(Decides, Batches):
             self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
-        self.turns.is_update = True
+        self.watch.is_update = True
         with self._scaled_rates():
             (self.options.update or self.optimizer.step)()
-        self.turns.is_update = False
+        self.watch.is_update = False
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
         self.looked_steps += self._looks
+        if self._at_epoch():
+            return  # the boundary reports, with the metric of the epoch
         if self.step % self.options.report_every == 0 or not self._said_can:
             self._report()
-        self._losses = []
 
     def _count_step(self) -> None:
         """One more step; what is owed; the scheduler."""
@@ -535,18 +569,12 @@ class Elastic(Decides, Batches):
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
         stop, due, frozen, passes, batch = self._orders()
         o = self.options
-        decided = False
-        if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
-            self.epoch_loss = self.losses.mean(self)
-            self.losses.reset()
-            decided = self._decide()
-            if o.on_epoch is not None:
-                with self.outside():
-                    o.on_epoch(self)
+        self._close_epoch()
+        decided, self._decided = self._decided, False
         decided = self._obey(frozen, passes, batch) or decided
         if self.done:
             return False
-        if stop:
+        if stop or self._stop_now:
             self.stopped = True
             return False
         often = o.every_steps and self.step and self.step % o.every_steps == 0
@@ -554,29 +582,56 @@ class Elastic(Decides, Batches):
             self.save()
         return True
 
+    def _close_epoch(self) -> None:
+        """At the end of an epoch, once: decisions, on_epoch, a report."""
+        if not self._at_epoch() or self.step == 0 or self._decided_at == self.step:
+            return
+        parts = self._step_parts()
+        self.epoch_loss = self.losses.mean(self)
+        self.losses.reset()
+        self._decided = self._decide()
+        if self.options.on_epoch is not None:
+            with self.outside():
+                self.options.on_epoch(self)
+        self._report(parts)
+
     def _reset_times(self) -> None:
         """The split of steps starts anew: of all, and of those looked at."""
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
         self.looked = dict.fromkeys(STEP_PARTS, 0.0)
         self.timed_steps = self.looked_steps = 0
 
-    def _report(self) -> None:
+    def _step_parts(self) -> dict[str, float]:
+        """Seconds of a step by part, in the mean."""
+        per = 1.0 / max(1, self.timed_steps)
+        return {part: s * per for part, s in self.seconds.items()}
+
+    def _step_s(self, parts: dict[str, float]) -> float:
+        """Seconds from step to step; of a co-trained job by the clock, so that
+        the partner's steps in between count."""
+        since_s, step = self._reported
+        self._reported = (time.monotonic(), self.step)
+        if self.paired and self.step > step:
+            return (self._reported[0] - since_s) / (self.step - step)
+        return sum(parts.values())
+
+    def _report(self, parts: dict[str, float] | None = None) -> None:
         """Process 0 tells the scheduler how it goes."""
         loss = self._recent.mean(self)  # of all threads of all processes
         self._recent.reset()
         if loss is not None:
             self.loss = loss
         if self.place.rank != 0:
+            self._reported = (time.monotonic(), self.step)
             self._said_can = True
             return
-        per = 1.0 / max(1, self.timed_steps)
-        parts = {part: s * per for part, s in self.seconds.items()}
+        parts = parts or self._step_parts()
         memory, used = device_load(self.device)
         numbers = dict(
             step=self.step,
             epoch=self.epoch,
-            progress=self.progress,
-            step_s=sum(parts.values()),
+            progress=1.0 if self.finished else self.progress,
+            step_s=self._step_s(parts),
             memory_mib=memory,
             utilisation=used,
             batch=self.plan.batch_size * self.place.nthreads,
@@ -588,8 +643,8 @@ class Elastic(Decides, Batches):
         )
         if loss is not None and math.isfinite(loss):
             numbers["loss"] = loss
-        if self._metric is not None and math.isfinite(self._metric):
-            numbers["metric"] = self._metric
+        if math.isfinite(self.metric) and self.metric >= 0:
+            numbers["metric"] = self.metric
         if not self._said_can and self.timed_steps == 1:
             parts, numbers["step_s"] = {}, -1.0  # a first step says little
         self._said_can = True
@@ -607,20 +662,22 @@ class Elastic(Decides, Batches):
             if self.options.compare_every:
                 hashing.compare(self)
             save(self)
+            self.nsaves += 1
             self._saved_s = time.monotonic()
 
     def _end(self) -> None:
         """Trained to the end, or ordered to stop."""
-        if self.step % self.options.report_every != 0:
+        if self._reported[1] != self.step or self.finished:
             self._report()
         self._leave()
         self.save()
         self.buffers.detach(self.mine[0])
         self._inside = -1
         states.give(self._outside, self._cuda_device())
-        if not self.stopped:
-            return
-        if self.options.on_stop == "exit":
+
+    def _exit_if_stopped(self) -> None:
+        """Ends the process if it was ordered to stop."""
+        if self.stopped and self.options.on_stop == "exit":
             if not self.folder and self.step > 0:
                 raise FirnError(
                     "ordered to stop, but there is no folder for a checkpoint: "
@@ -631,7 +688,7 @@ class Elastic(Decides, Batches):
 
     def close(self) -> None:
         """Frees everything but the model."""
-        self.turns.close()
+        self.watch.close()
         self.source.close()
         self.reducer.close()
         self.reporter.close()

@@ -133,6 +133,12 @@ class Options:
     every process: elastic.epoch is the number of epochs done, elastic.epoch_loss
     the mean loss of the epoch over all threads (None if elastic.backward() was not
     used)."""
+    partner: Any = None
+    """A co-trained job (``finetune.mate()``): this session trains that job, with
+    its name, folder, threads and reports (firn.torch.partners)."""
+    begins_with: Callable[[str], bool] | None = None
+    """Which parameters a job takes from the ended job of FIRN_AFTER, by name;
+    None: all that have the same name, shape and type there."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()

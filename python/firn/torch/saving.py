@@ -4,6 +4,8 @@
                       layers, steps that were measured
     train/sum         "tree" or "chain": the order of sums; absent: chain
     train/decisions   the freezer: log, variances, what is owed
+    train/both        i64: steps of this job's lead and of its partner, if they
+                      are co-trained (firn.torch.partners)
     train/meansq      f64 by layer: squares of mean gradients, for the variance
     train/batch       i64: what epochs are counted from since the batch changed,
                       and a thread's batch; absent if it never changed
@@ -212,6 +214,8 @@ def _write(job: "Elastic", threads: list[bytes]) -> None:
         _put(writer, _section("train/progress", progress))
         writer.put("train/sum", job.sums.order.encode())
         writer.put("train/decisions", job.freezer.save())
+        if job.paired:
+            _put(writer, _section("train/both", torch.tensor(job.both)))
         _put(writer, _section("train/meansq", job.freezing.profile.means))
         batch = job.saved_batch()
         if batch is not None:
@@ -221,7 +225,7 @@ def _write(job: "Elastic", threads: list[bytes]) -> None:
             skip = _backbone(job)
             identity = torch.tensor(_identity(job), dtype=torch.int64)
             _put(writer, _section("train/backbone", identity))
-        if job._is_finished:
+        if job.finished:
             _put(writer, _section("train/finished", torch.ones(1, dtype=torch.int64)))
         for name, tensor in _shared(job, skip):
             _put(writer, _section(name, tensor))
@@ -299,8 +303,10 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     for thread in job.mine:
         _give_thread(job, ckpt, thread)
     job.step, job.ordinary, job._due = progress[1:4]
+    job.finished = "train/finished" in ckpt
+    both = _tensor(ckpt["train/both"]).tolist() if "train/both" in ckpt else [-1, -1]
+    job.both = (both[0], both[1])
     job._decided_at = job.step
-    job._is_finished = "train/finished" in ckpt
     profile = job.freezing.profile
     profile.nsteps = progress[7]
     profile.means = _tensor(ckpt["train/meansq"]).to(profile.means.device)
@@ -314,10 +320,19 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
             job.source.load(job._data_place(thread), epoch, batch, data)
 
 
-def _open(job: "Elastic") -> "Checkpoint | None":
-    """The checkpoint that process 0 finds newest, in all processes."""
+def _file(job: "Elastic", step: int) -> str:
+    """The path of the checkpoint after a step."""
+    return os.path.join(job.folder, f"{job.name}-{step:012d}.ckpt")
+
+
+def _open(job: "Elastic", at: int | None) -> "Checkpoint | None":
+    """The checkpoint that process 0 finds newest, or the one after step ``at``,
+    in all processes."""
     ckpt, step = None, -1
-    if job.place.rank == 0:
+    if job.place.rank == 0 and at is not None:
+        if os.path.exists(_file(job, at)):
+            ckpt, step = Checkpoint.open(_file(job, at)), at
+    elif job.place.rank == 0:
         ckpt, refused = Checkpoint.newest(job.folder, job.name)
         if refused:
             job.message = f"passed over: {refused}"
@@ -325,17 +340,17 @@ def _open(job: "Elastic") -> "Checkpoint | None":
     newest = torch.tensor([step], dtype=torch.int64)
     job.bcast(newest)
     if job.place.rank != 0 and int(newest) >= 0:
-        path = f"{job.name}-{int(newest):012d}.ckpt"
-        ckpt = Checkpoint.open(os.path.join(job.folder, path))
+        ckpt = Checkpoint.open(_file(job, int(newest)))
     return ckpt
 
 
-def resume(job: "Elastic") -> bool:
-    """Collective: goes on from the newest whole checkpoint, if there is one."""
+def resume(job: "Elastic", at: int | None = None) -> bool:
+    """Collective: goes on from the newest whole checkpoint, or from the one after
+    step ``at``, if there is one."""
     failure: Exception | None = None
     ckpt = None
     try:
-        ckpt = _open(job)
+        ckpt = _open(job, at)
         if ckpt is not None:
             _take(job, ckpt)
     except FirnError as error:
