@@ -499,6 +499,16 @@ static void put_abilities(const json_t *job, struct firn_buf *out)
                answer_text(job, "can_from"));
 }
 
+/* "measured on its GPUs: 93 % busy, 12.5 GiB". */
+static void put_measured(const json_t *job, struct firn_buf *out)
+{
+    const json_t *measured = json_object_get(job, "measured");
+    if (json_is_object(measured))
+        buf_printf(out, "measured on its GPUs: %.0f %% busy, %.1f GiB\n",
+                   100 * answer_number(measured, "utilisation", 0),
+                   answer_number(measured, "memory_gib", 0));
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
@@ -507,7 +517,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
         "started_s", "submitted_s", "ended_s",  "epochs",     "file",
         "request",   "reported_s",  "progress", "not_merged", "log",
         "epoch",     "attempts",    "ran_s",    "can",        "can_from",
-        NULL};
+        "measured",  NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = answer_number(answer, "progress", -1);
     put_head(answer, out);
@@ -522,6 +532,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
     put_abilities(answer, out);
+    put_measured(answer, out);
     put_log(answer, out);
     answer_lines(answer, "not_merged", out);
     answer_fields(answer, printed, out);

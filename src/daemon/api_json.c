@@ -227,6 +227,20 @@ static void add_abilities(struct firn_buf *out, const struct live_job *job)
     jsonbuf_text(out, "can_from", abilities_from_name(from));
 }
 
+/* Left out when nothing is known. */
+static void add_measured(struct firn_buf *out, const struct api *api,
+                         const struct live_job *job)
+{
+    struct firn_load load;
+    if (job->state != LIVE_RUNNING || api->host.load == NULL ||
+        !api->host.load(api->host.arg, job, &load))
+        return;
+    jsonbuf_open(out, "measured", '{');
+    jsonbuf_double(out, "utilisation", load.util);
+    jsonbuf_double(out, "memory_gib", load.mem_gib);
+    jsonbuf_close(out, '}');
+}
+
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job)
 {
@@ -236,6 +250,7 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
         jsonbuf_int(out, "exit_status", job->exit_status);
     add_not_merged(out, api, job);
     add_abilities(out, job);
+    add_measured(out, api, job);
     add_ask(out, &job->ask);
     add_report(out, job);
     api_json_log(out, api, job);
