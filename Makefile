@@ -579,6 +579,16 @@ manual: $(BUILD)/firn
 	$(Q)tools/manual.sh $(BUILD)/firn >$(BUILD)/firn.1
 	$(Q)cp $(BUILD)/firn.1 docs/firn.1
 
+# A wheel of the Python package for this machine, without a network. Needs
+# setuptools and wheel in PYTHON.
+PYTHON ?= python3
+WHEELS ?= $(BUILD)/wheels
+wheel:
+	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
+	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
+	    -w $(WHEELS) ./python
+	$(Q)ls $(WHEELS)/firn-*.whl
+
 # Needs gnuplot; the plots are kept in docs/.
 plots: all
 	$(Q)tools/plots.sh
@@ -649,6 +659,7 @@ help:
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
 	@echo 'make manual     docs/firn.1 from the help pages'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
+	@echo 'make wheel      a wheel of the Python package, into $(WHEELS)'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
 	@echo 'make clean      removes $(BUILD)'
@@ -659,7 +670,7 @@ FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
-        install \
+        wheel install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \

@@ -24,7 +24,7 @@ static const char usage[] =
     "  --freeze RULE    off, penalty, freezeout (FIRN_FREEZE, else off)\n"
     "  --replay FILE    repeat the freezing decisions of this checkpoint\n"
     "  --order O        order of sums: sequential, four, eight (sequential)\n"
-    "  --chain 1        constant memory; needs contiguous threads\n"
+    "  --chain 1        little memory: sums of blocks instead of slots\n"
     "  --text FILE      training text of the language model\n"
     "  --base FILE      fine-tune the last block and head of a language "
     "model:\n"

@@ -40,34 +40,46 @@ sum()
                exit f > 0 || p + s == 0 }' "$@"
 }
 
-# Counts one test's cases from its TAP lines (stdin) and its exit status.
-count()
+# weigh RC OUT TIMES: prints "passed failed skipped wall CPU" of one test: its
+# cases from its TAP lines in OUT and its exit status, and the seconds since
+# $since (nanoseconds) and of its children, from the shell's `times` in TIMES.
+weigh()
 {
-    awk -v rc="$1" '
+    awk -v rc="$1" -v ns=$(($(date +%s%N) - since)) -v times="$3" '
+        BEGIN {
+            while ((getline line <times) > 0)
+                if (++n == 2) {
+                    split(line, part, /[ms ]+/)
+                    cpu = part[1] * 60 + part[2] + part[3] * 60 + part[4]
+                }
+        }
         /^1\.\.[0-9]+/ { plan += substr($1, 4) + 0; tap = 1 }
         /^(not )?ok [0-9]+ # SKIP/ || /^ok .*# SKIP/ { s++; next }
         /^ok / { p++ }
         /^not ok / { f++ }
         END {
             if (!tap) {
-                print rc == 0, rc != 0 && rc != 77, rc == 77
-                exit
-            }
-            if (p + f + s < plan)
+                p = rc == 0
+                f = rc != 0 && rc != 77
+                s = rc == 77
+            } else if (p + f + s < plan) {
                 f += plan - p - f - s
-            if (rc != 0 && f == 0)
+            }
+            if (tap && rc != 0 && f == 0)
                 f = 1
-            print p + 0, f + 0, s + 0
-        }'
+            printf "%d %d %d %.2f %.2f\n", p, f, s, ns / 1e9, cpu
+        }' "$2"
 }
 
-# Prints "wall CPU" in seconds: since $since (nanoseconds), and the processor
-# time of children in FILE, which has the output of the shell's `times`.
-took()
-{
-    tr 'ms' '  ' <"$1" | awk -v ns=$(($(date +%s%N) - since)) 'NR == 2 {
-        printf "%.2f %.2f", ns / 1e9, $1 * 60 + $2 + $3 * 60 + $4 }'
-}
+# The name of a test as the name of a file.
+flat()
+(
+    set -f
+    IFS=/
+    set -- $1
+    IFS=+
+    echo "$*"
+)
 
 # Is the test in the list of -r, in its first run, and is its failure one that
 # a loaded machine may cause?
@@ -84,8 +96,9 @@ may_pass_alone()
 one()
 {
     dir=$1 seconds=$2 wrap=$3 is_verbose=$4 test=$5
-    log=$dir/$(echo "$test" | tr '/' '+')
-    TMPDIR=$(mktemp -d "$dir/t.XXXXXX") || exit 2
+    log=$dir/$(flat "$test")
+    TMPDIR=$dir/t.$$
+    mkdir "$TMPDIR" || exit 2
     export TMPDIR
     since=$(date +%s%N)
     # The words of $wrap are meant to be split.
@@ -93,15 +106,17 @@ one()
         >"$log.out" 2>"$log.err" </dev/null
     rc=$?
     times >"$log.times"
-    echo "$(took "$log.times") $test" >"$log.took"
-    count $rc <"$log.out" >"$log.counts"
-    read -r p f s <"$log.counts"
+    weigh $rc "$log.out" "$log.times" >"$log.weight"
+    read -r p f s wall cpu <"$log.weight"
+    echo "$wall $cpu $test" >"$log.took"
     word=ok why=
-    if [ "$f" -eq 0 ] && [ -n "$(ls -A "$TMPDIR")" ]; then
-        f=1 why=", left behind in TMPDIR: $(ls -A "$TMPDIR" | xargs)"
-        echo "$p $f $s" >"$log.counts"
+    if ! rmdir "$TMPDIR" 2>/dev/null; then
+        if [ "$f" -eq 0 ]; then
+            f=1 why=", left behind in TMPDIR: $(ls -A "$TMPDIR" | xargs)"
+        fi
+        rm -rf "$TMPDIR"
     fi
-    rm -rf "$TMPDIR"
+    echo "$p $f $s" >"$log.counts"
     [ "$s" -gt 0 ] && why=", $s skipped$why"
     [ "$p" -eq 0 ] && [ "$f" -eq 0 ] && word=skip
     if [ "$f" -gt 0 ]; then
@@ -111,6 +126,10 @@ one()
             word=once why="$why: it is run once more at the end"
             : >"$log.again"
         fi
+    fi
+    if [ "$word$is_verbose" = ok ]; then
+        printf '  %-4s %s: %d passed%s\n' "$word" "$test" "$p" "$why"
+        return
     fi
     {
         printf '  %-4s %s: %d passed%s\n' "$word" "$test" "$p" "$why"
@@ -143,7 +162,7 @@ run_again()
         return
     fi
     for test; do
-        log=$dir/$(echo "$test" | tr '/' '+')
+        log=$dir/$(flat "$test")
         [ -e "$log.again" ] || continue
         mv "$log.counts" "$log.first"
         sh "$self" --one "$dir" "$seconds" "$wrap" "$verbose" "$test"

@@ -31,7 +31,7 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from firn.torch.parallel import Parallel, Training  # noqa: E402
+from firn.torch.parallel import Parallel, Training, cross_entropy  # noqa: E402
 
 
 class Attention(nn.Module):
@@ -227,6 +227,7 @@ def main() -> None:
         batch=o.batch or said.batch or 8,
         micro=o.micro,
         clip=o.clip,
+        logits="split",
         every_steps=o.every,
         on_step=tell,
     )
@@ -239,8 +240,7 @@ def main() -> None:
         tokens = text[samples].to(run.device)
         out = model(tokens[:, :-1])
         logits = out if torch.is_tensor(out) else out.logits
-        loss = F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
-        run.backward(loss)
+        run.backward(cross_entropy(logits, tokens[:, 1:]))
     run.close()
 
 

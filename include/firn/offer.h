@@ -36,6 +36,8 @@ struct firn_offer {
                               * models; NaN: not known, or not looked up */
     double marp_gib;         /* PARALLEL: the same by Frenzy's formula */
     struct firn_merge merge; /* MERGE */
+    struct firn_setting setting; /* FREEZE, BATCH: what its trainer should set
+                                  * on these GPUs, as far as it is known */
 };
 
 /* The menu of `job` under these freedoms, in the round's scratch memory:

@@ -134,6 +134,12 @@ class FeedRequest(ctypes.Structure):
     ]
 
 
+class BatchNoise(ctypes.Structure):
+    """struct firn_batch_noise"""
+
+    _fields_ = [("variance", c_double), ("square", c_double)]
+
+
 class TrainerReport(ctypes.Structure):
     """struct firn_trainer_report"""
 
@@ -423,6 +429,13 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_process_age_s": (c_double, []),
     "firn_ckpt_anew": ("status", [c_char_p, c_char_p, c_int]),
     "firn_trainer_report_unknown": (TrainerReport, []),
+    "firn_batch_noise_of": (BatchNoise, [c_int, c_int, c_double, c_double]),
+    "firn_batch_factor": (
+        c_double,
+        [c_int, c_double, c_double, POINTER(BatchNoise)],
+    ),
+    "firn_freezer_batch": (c_uint, [c_void_p]),
+    "firn_freezer_rate": (c_double, [c_void_p]),
     "firn_passes_count": (c_size, [c_size, c_size]),
     "firn_passes_at": (Pass, [c_size, c_size, c_size]),
     "firn_task_shares": ("status", [POINTER(TaskMix), c_u64, POINTER(c_double)]),

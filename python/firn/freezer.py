@@ -10,8 +10,14 @@ from firn._lib import FREEZER_USER, Decision, FreezeOut, FreezerAsk, FreezerConf
 from firn._lib import FirnError, Tuner, c_double, c_size, c_u64, c_void_p, call, lib
 
 RULES = ("off", "penalty", "freezeout", "user")
-FROZEN, PASSES, LAYOUT = 1, 2, 3
-_KINDS = {FROZEN: "frozen", PASSES: "passes", LAYOUT: "layout"}
+FROZEN, PASSES, LAYOUT, BATCH, RATE = 1, 2, 3, 4, 5
+_KINDS = {
+    FROZEN: "frozen",
+    PASSES: "passes",
+    LAYOUT: "layout",
+    BATCH: "batch",
+    RATE: "rate",
+}
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,16 @@ class Freezer:
     def passes(self) -> int:
         """Sub-batches as last decided; 0: not decided."""
         return lib().firn_freezer_passes(self._handle)
+
+    @property
+    def batch(self) -> int:
+        """Samples of a step as last decided; 0: not decided."""
+        return lib().firn_freezer_batch(self._handle)
+
+    @property
+    def rate(self) -> float:
+        """The factor on the learning rate as last decided; 1: not decided."""
+        return lib().firn_freezer_rate(self._handle)
 
     def raw_log(self) -> list[tuple[int, int, int, int, float]]:
         """The log as plain numbers."""

@@ -123,6 +123,24 @@ struct firn_load firn_view_load(const struct firn_view *view,
     return forecast->load(view->forecaster, job, &submitted);
 }
 
+bool firn_view_setting(const struct firn_view *view, const struct firn_job *job,
+                       const struct firn_way *way, struct firn_setting *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    struct firn_way able = as_able(job, way);
+    *out = (struct firn_setting){0, -1, 1};
+    if (forecast == NULL || forecast->setting == NULL || able.tunes == 0 ||
+        !forecast->setting(view->forecaster, job, &able, out))
+        return false;
+    if ((able.tunes & FIRN_TUNE_BATCH) == 0)
+        out->batch = 0;
+    if ((able.tunes & FIRN_TUNE_FREEZE) == 0) {
+        out->nfrozen = -1;
+        out->psi = 1;
+    }
+    return out->batch > 0 || out->nfrozen >= 0;
+}
+
 size_t firn_view_llm_ways(const struct firn_view *view,
                           const struct firn_job *job, struct firn_llm_way *out,
                           size_t max)

@@ -68,6 +68,7 @@ static void add_way(struct menu *menu, struct firn_way way)
     offer.kinds |= way.parallel != 0 ? FIRN_OFFER_PARALLEL : 0u;
     offer.kinds |= menu->kinds & FIRN_OFFER_TYPES;
     offer.rate = firn_view_rate(menu->view, job, &offer.way);
+    firn_view_setting(menu->view, job, &offer.way, &offer.setting);
     if (offer.rate > 0)
         add(menu, &offer);
 }

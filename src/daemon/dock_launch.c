@@ -220,6 +220,14 @@ static void launch_others(struct dock *dock, const struct live_job *job,
     }
 }
 
+/* A trainer of a language model has no other source of its batch. */
+static int batch_of(const struct live_job *job)
+{
+    if (job->orders.batch > 0)
+        return job->orders.batch;
+    return job->ask.model[0] != '\0' ? job->ask.batch : 0;
+}
+
 bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
 {
     const struct live_job *job = book_job(dock->book, id);
@@ -252,13 +260,17 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .optimizer = ask->optimizer,
         .attention = ask->attention,
         .checkpointing = ask->checkpointing,
-        .batch = ask->batch,
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
+        .batch = batch_of(job),
+        .batch_rule = ask->batch_rule,
+        .frozen = strcmp(freeze_of(dock, job), "penalty") == 0
+                      ? job->start_frozen
+                      : -1,
     };
     launch_others(dock, job, out);
     out->trouble = dock->launch->trouble;

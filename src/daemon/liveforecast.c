@@ -181,7 +181,9 @@ void liveforecast_saw(struct liveforecast *f, firn_job_id id,
                                        .step_s = run->step_s,
                                        .batch = run->batch,
                                        .passes = run->passes,
-                                       .nfrozen = run->nfrozen};
+                                       .nfrozen = run->nfrozen,
+                                       .variance = run->variance,
+                                       .nlayers = run->nlayers};
     forecaster_learn(f->forecaster, key_as(f, id, run->job), &report);
 }
 
@@ -286,6 +288,14 @@ size_t liveforecast_llm_ways(struct liveforecast *f, firn_job_id id,
 {
     return forecaster_llm_ways(f->forecaster, key_as(f, id, job), job, out,
                                max);
+}
+
+bool liveforecast_setting(struct liveforecast *f, firn_job_id id,
+                          const struct firn_job *job,
+                          const struct firn_way *way, struct firn_setting *out)
+{
+    return forecaster_setting(f->forecaster, key_as(f, id, job), job, way,
+                              job->done_s, out);
 }
 
 struct firn_way liveforecast_held(struct liveforecast *f, firn_job_id id,

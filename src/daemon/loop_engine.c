@@ -12,6 +12,7 @@
  */
 #include "base/buf.h"
 #include "base/log.h"
+#include "daemon/abilities.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 #include <stdio.h>
@@ -29,6 +30,37 @@ static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
     to->parts = parts;
 }
 
+/* The batch and, for a start, the frozen layers that suit these GPUs best. A
+ * trainer that takes orders of batches goes back to the submitted one where the
+ * policy does not tune it. */
+static void order_settings(struct loop *loop, struct live_job *job,
+                           const struct firn_alloc *to,
+                           struct firn_orders *orders)
+{
+    const struct track *track = desk_track(&loop->desk, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
+    struct firn_setting best = {0, -1, 1};
+    bool takes_batch = job->ask.batch_rule[0] != '\0' &&
+                       (abilities_of(job, NULL) & FIRN_CAN_BATCH);
+    job->start_frozen = -1;
+    if (in_round != NULL && to->tunes != 0) {
+        struct firn_job as = *in_round;
+        as.held = *to;
+        struct firn_way way =
+            liveforecast_held(loop->desk.forecast, job->id, &as);
+        liveforecast_setting(loop->desk.forecast, job->id, &as, &way, &best);
+    }
+    if (to->tunes & FIRN_TUNE_FREEZE)
+        job->start_frozen = best.nfrozen;
+    if (takes_batch && (to->tunes & FIRN_TUNE_BATCH) && best.batch >= 1)
+        orders->batch = (int)fmin(best.batch, 1e9);
+    else if (takes_batch && job->ask.batch > 0)
+        orders->batch = job->ask.batch;
+    if (orders->batch > job->ask.batch_max && job->ask.batch_max > 0)
+        orders->batch = job->ask.batch_max;
+}
+
 void loop_orders(struct loop *loop, struct live_job *job,
                  const struct firn_alloc *to)
 {
@@ -39,6 +71,8 @@ void loop_orders(struct loop *loop, struct live_job *job,
     if (to->nparts > 0 && (to->tunes & FIRN_TUNE_FREEZE) == 0 &&
         job->ask.freeze[0] != '\0')
         orders.nfrozen = 0; /* this policy leaves all layers in training */
+    if (to->nparts > 0)
+        order_settings(loop, job, to, &orders);
     book_wrote(loop->book, book_orders(loop->book, job, &orders, &err), &err);
 }
 
@@ -192,7 +226,16 @@ static bool merge(void *state, const struct firn_job *a,
     return desk_merge(&((struct loop *)state)->desk, &pair, way, at_s, out);
 }
 
+static bool setting(void *state, const struct firn_job *job,
+                    const struct firn_way *way, struct firn_setting *out)
+{
+    const struct loop *loop = state;
+    return liveforecast_setting(
+        loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, way, out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .setting = setting,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,

@@ -104,7 +104,9 @@ static void learn(struct loop *loop, const struct live_job *job,
                                    .step_s = r->step_s,
                                    .batch = r->batch,
                                    .passes = r->passes,
-                                   .nfrozen = r->nfrozen};
+                                   .nfrozen = r->nfrozen,
+                                   .variance = r->variance,
+                                   .nlayers = r->nlayers};
     struct track *sharer = look_around(loop, in_round, &run);
     judge_forecast(loop, track, in_round, sharer);
     if (in_round->held.how.merged_with != FIRN_NO_JOB)
@@ -181,4 +183,6 @@ void loop_reported(struct loop *loop, struct live_job *job)
     if (phase == FIRN_PHASE_RUNNING &&
         !desk_merge_reported(&loop->desk, job, in_round))
         learn(loop, job, track, in_round);
+    if (phase == FIRN_PHASE_RUNNING && (in_round->held.tunes & FIRN_TUNE_BATCH))
+        loop_orders(loop, job, &in_round->held); /* as far as it is now */
 }

@@ -234,8 +234,6 @@ static void add_model(const struct firn_launch *launch, struct launchfile *out)
     add_text(out, "FIRN_OPTIMIZER", launch->optimizer);
     add_text(out, "FIRN_ATTENTION", launch->attention);
     add_text(out, "FIRN_CHECKPOINTING", launch->checkpointing);
-    if (launch->batch > 0)
-        add_int(out, "FIRN_BATCH", launch->batch);
 }
 
 /* The co-trained job of these workers, and the job whose weights they begin
@@ -309,6 +307,13 @@ static void add_common(const struct workerenv *env,
         add_int(out, "FIRN_THREADS", launch->threads);
     if (alloc->how.passes > 0)
         add_int(out, "FIRN_PASSES", alloc->how.passes);
+    if (launch->batch > 0)
+        add_int(out, "FIRN_BATCH", launch->batch);
+    if (launch->batch_rule != NULL)
+        add_text(out, "FIRN_BATCH_RULE", launch->batch_rule);
+    if (launch->frozen >= 0 && launch->freeze != NULL &&
+        strcmp(launch->freeze, "penalty") == 0)
+        add_int(out, "FIRN_FROZEN", launch->frozen);
     add_split(alloc, out);
     add_model(launch, out);
     add_related_jobs(launch, out);

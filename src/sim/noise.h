@@ -18,10 +18,12 @@
  * stays.
  *
  * Reports. The rate that a job reports is the true one times max(0.05, 1 + size
- * u), u uniform in [-1, 1), drawn for each report (`report`). `transfer` is
- * drawn once for a job in the same way, for predictions of the gain of
- * transfer, and `iterations` twice, for predictions of the work left; these are
- * in no report.
+ * u), u uniform in [-1, 1), drawn for each report (`report`). In the same way
+ * `transfer` is drawn for each job, partner and kind of merge, for predictions
+ * of the gain of transfer, and `iterations` for each job and again for each
+ * partner and kind, for predictions of the work left (Ymir, Fig. 8); these are
+ * in no report. One draw for all partners would cancel where a policy compares
+ * partners.
  *
  * Every draw comes from a stream of its own, seeded by the simulation's seed,
  * the job and what the draw is for: no draw shifts another, and the order of
@@ -37,13 +39,11 @@
 /* The stream of a job's reports. */
 struct noise {
     struct rng rng;
-    double transfer; /* drawn; 1 without noise */
 };
 
 /* Any noise at all. */
 bool noise_is_on(const struct firn_sim_noise *size);
-struct noise noise_of_job(const struct firn_sim_noise *size, uint64_t seed,
-                          firn_job_id id);
+struct noise noise_of_job(uint64_t seed, firn_job_id id);
 /* The factor of its next report. */
 double noise_next(struct noise *noise, const struct firn_sim_noise *size);
 
@@ -62,8 +62,16 @@ struct firn_load noise_load(const struct firn_sim_noise *size, uint64_t seed,
 /* The slowdown that is forecast for job `id` beside another, with its error. */
 double noise_slowdown(const struct firn_sim_noise *size, uint64_t seed,
                       firn_job_id id, firn_job_id other, double slowdown);
-/* The factor on the work that it is forecast to have left, alone or merged. */
+/* How a job is trained: by itself (`with` is FIRN_NO_JOB), or merged. */
+struct noise_merge {
+    firn_job_id id, with;
+    enum firn_merge_kind kind;
+};
+/* The factor on the work that it is forecast to have left. */
 double noise_iterations(const struct firn_sim_noise *size, uint64_t seed,
-                        firn_job_id id, bool is_merged);
+                        struct noise_merge merge);
+/* The factor on the epochs that it is forecast to need when merged. */
+double noise_transfer(const struct firn_sim_noise *size, uint64_t seed,
+                      struct noise_merge merge);
 
 #endif

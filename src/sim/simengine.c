@@ -205,8 +205,7 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->task = engine->table ? transfers_task(job->spec.app) : 0;
         sj->least = INFINITY;
         if (noise_is_on(&engine->world.options->noise))
-            sj->noise = noise_of_job(&engine->world.options->noise,
-                                     engine->world.options->seed, job->id);
+            sj->noise = noise_of_job(engine->world.options->seed, job->id);
     }
     sj->job = job;
     if (!(sj->done_s > 0))

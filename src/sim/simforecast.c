@@ -149,8 +149,9 @@ static double left_of(void *state, const struct firn_job *job,
     const struct firn_sim_options *options = engine->world.options;
     double left_s = transfers_left_s(engine, job, now_s);
     double rate = rate_of(state, job, way, now_s);
-    double belief =
-        noise_iterations(&options->noise, options->seed, job->id, false);
+    double belief = noise_iterations(
+        &options->noise, options->seed,
+        (struct noise_merge){.id = job->id, .with = FIRN_NO_JOB});
     return rate == 0 ? INFINITY : left_s * belief / rate;
 }
 

@@ -82,6 +82,18 @@ static enum firn_status rule(struct train_env *env, struct firn_error *err)
     return FIRN_OK;
 }
 
+static enum firn_status batch_rule(struct train_env *env,
+                                   struct firn_error *err)
+{
+    const char *text = word_of("FIRN_BATCH_RULE");
+    if (text == NULL || firn_batch_rule_named(text, &env->batch_rule))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EINVAL,
+                     "FIRN_BATCH_RULE is '%.40s', not none, linear, sqrt or "
+                     "adascale",
+                     text);
+}
+
 /* The config's order, else that of FIRN_SUM. */
 static enum firn_status sum(struct train_env *env,
                             const struct firn_train_config *c,
@@ -99,18 +111,6 @@ static enum firn_status sum(struct train_env *env,
         return firn_fail(err, FIRN_EINVAL,
                          "FIRN_SUM is '%.40s', not tree or chain", text);
     return FIRN_OK;
-}
-
-static enum firn_status batch_rule(struct train_env *env,
-                                   struct firn_error *err)
-{
-    const char *text = word_of("FIRN_BATCH_RULE");
-    if (text == NULL || firn_batch_rule_named(text, &env->batch_rule))
-        return FIRN_OK;
-    return firn_fail(err, FIRN_EINVAL,
-                     "FIRN_BATCH_RULE is '%.40s', not none, linear, sqrt or "
-                     "adascale",
-                     text);
 }
 
 /* Leaves *value when the variable is not set. */

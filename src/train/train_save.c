@@ -195,32 +195,6 @@ static void take_both(struct firn_train *t, const struct firn_ckpt *ckpt)
     t->both[1] = (uint64_t)both[1];
 }
 
-/* Training goes on in the order it began with, unless it was asked for
- * another. */
-static enum firn_status take_sum(struct firn_train *t,
-                                 const struct firn_ckpt *ckpt,
-                                 struct firn_error *err)
-{
-    const struct firn_ckpt_section *s = firn_ckpt_find(ckpt, "train/sum");
-    enum firn_sum found = FIRN_SUM_CHAIN;
-    if (s != NULL && s->nbytes == 4 && memcmp(s->data, "tree", 4) == 0)
-        found = FIRN_SUM_TREE;
-    else if (s != NULL && (s->nbytes != 5 || memcmp(s->data, "chain", 5) != 0))
-        return firn_fail(err, FIRN_EINVAL,
-                         "its order of sums (train/sum) is '%.*s', not tree or "
-                         "chain",
-                         (int)(s->nbytes < 40 ? s->nbytes : 40),
-                         (const char *)s->data);
-    if (t->sum == FIRN_SUM_DEFAULT)
-        return firn_group_set_sum(t->group, found, err);
-    if (t->sum != found)
-        firn_train_say(t,
-                       "the checkpoint's gradients were summed in the order "
-                       "'%s'; from here on in the order '%s', as asked for",
-                       firn_sum_name(found), firn_sum_name(t->sum));
-    return FIRN_OK;
-}
-
 /* The batch of now, and what epochs are counted by. */
 static enum firn_status take_batch(struct firn_train *t,
                                    const struct firn_ckpt *ckpt,
@@ -244,6 +218,32 @@ static enum firn_status take_batch(struct firn_train *t,
     t->steps_per_epoch = firn_sampler_batches(&t->sampler);
     if (t->steps_per_epoch == 0)
         return firn_fail(err, FIRN_EINVAL, "its batch is inconsistent");
+    return FIRN_OK;
+}
+
+/* Training goes on in the order it began with, unless it was asked for
+ * another. */
+static enum firn_status take_sum(struct firn_train *t,
+                                 const struct firn_ckpt *ckpt,
+                                 struct firn_error *err)
+{
+    const struct firn_ckpt_section *s = firn_ckpt_find(ckpt, "train/sum");
+    enum firn_sum found = FIRN_SUM_CHAIN;
+    if (s != NULL && s->nbytes == 4 && memcmp(s->data, "tree", 4) == 0)
+        found = FIRN_SUM_TREE;
+    else if (s != NULL && (s->nbytes != 5 || memcmp(s->data, "chain", 5) != 0))
+        return firn_fail(err, FIRN_EINVAL,
+                         "its order of sums (train/sum) is '%.*s', not tree or "
+                         "chain",
+                         (int)(s->nbytes < 40 ? s->nbytes : 40),
+                         (const char *)s->data);
+    if (t->sum == FIRN_SUM_DEFAULT)
+        return firn_group_set_sum(t->group, found, err);
+    if (t->sum != found)
+        firn_train_say(t,
+                       "the checkpoint's gradients were summed in the order "
+                       "'%s'; from here on in the order '%s', as asked for",
+                       firn_sum_name(found), firn_sum_name(t->sum));
     return FIRN_OK;
 }
 

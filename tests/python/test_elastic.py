@@ -64,6 +64,15 @@ class Placement(unittest.TestCase):
     def test_a_chain_with_constant_memory_equals_ddp_on_four(self) -> None:
         self.same(elastic(2, chain=True))
 
+    def test_gradients_sent_during_the_backward_pass_equal_ddp_on_four(self) -> None:
+        found = elastic(
+            2, through="distributed", one_backward=True, bucket_mb=0.004
+        )
+        self.same(found)
+
+    def test_a_scrambled_placement_by_gloo_equals_ddp_on_four(self) -> None:
+        self.same(elastic(3, through="distributed", layout=[0, 1, 2, 0]))
+
     def test_two_hosts_that_speak_by_tcp_equal_ddp_on_four(self) -> None:
         found = farm.run(
             2,
@@ -146,6 +155,14 @@ class Stops(unittest.TestCase):
         self.part(1, 5)
         found = self.part(3)
         self.assertEqual(found.pop("steps"), 8)
+        self.assertEqual(farm.differing(whole, found), [])
+
+    def test_a_run_goes_on_in_the_order_of_its_checkpoint(self) -> None:
+        whole = elastic(1, sum="chain", epochs=1)
+        self.assertIn("weights", farm.differing(whole, elastic(1, epochs=1)))
+        self.part(2, 2, sum="chain", epochs=1)
+        found = self.part(3, epochs=1)  # nothing says which order
+        found.pop("steps")
         self.assertEqual(farm.differing(whole, found), [])
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self) -> None:

@@ -24,7 +24,8 @@ if CAN:
     from firn import FirnError
     from firn.torch import parallel_files as files
     from firn.torch import parallel_sync as sync
-    from firn.torch.parallel import Parallel, Plan, Training, shares, weights
+    from firn.torch.parallel import Parallel, Plan, Training, cross_entropy, shares
+    from firn.torch.parallel import weights
     from firn.torch.parallel_layers import local_of
 
     PATH = os.path.join(os.path.dirname(__file__), "..", "..", "examples", "python")
@@ -83,8 +84,7 @@ def loss_of(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
     """Of the next token."""
     out = model(tokens[:, :-1])
     logits = out if torch.is_tensor(out) else out.logits
-    flat = logits.float().flatten(0, 1)
-    return torch.nn.functional.cross_entropy(flat, tokens[:, 1:].flatten())
+    return cross_entropy(logits, tokens[:, 1:])
 
 
 def train(
@@ -261,6 +261,44 @@ class Own(Folder):
         for nprocs, tensor, sharded in ((4, 4, False), (4, 2, False), (2, 1, False)):
             found = train(nprocs, tensor, sharded=sharded)
             self.near(found["losses"], self.alone["losses"])
+
+    def test_logits_that_stay_split_give_the_same_losses_and_weights(self) -> None:
+        wanted = os.path.join(self.folder, "whole")
+        alone = train(1, 1, sgd=0.5, folder=wanted)
+        state = dict(weights(files.path_of(wanted, "tiny", STEPS)))
+        for nprocs, tensor, sharded in ((2, 2, False), (4, 4, False), (4, 2, True)):
+            folder = os.path.join(self.folder, f"{nprocs} {tensor}")
+            found = train(
+                nprocs, tensor, sharded=sharded, sgd=0.5, folder=folder, logits="split"
+            )
+            self.near(found["losses"], alone["losses"])
+            for name, value in weights(files.path_of(folder, "tiny", STEPS)):
+                far = float((value - state[name]).abs().max())
+                self.assertLess(far, 1e-5, name)
+
+    def test_a_split_loss_leaves_out_ignored_targets(self) -> None:
+        def work() -> dict:
+            torch.distributed.init_process_group("gloo")
+            mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,))
+            torch.manual_seed(3)
+            whole = torch.randn(6, 7, requires_grad=True)
+            targets = torch.tensor([0, 6, -100, 3, 4, -100])
+            expected = torch.nn.functional.cross_entropy(whole, targets)
+            expected.backward()
+            shard = torch.distributed.tensor.Shard(1)
+            split = torch.distributed.tensor.distribute_tensor(
+                whole.detach(), mesh, [shard]
+            ).requires_grad_()
+            got = cross_entropy(split, targets)
+            got.backward()
+            assert split.grad is not None and whole.grad is not None
+            far = (split.grad.full_tensor() - whole.grad).abs().max()
+            torch.distributed.destroy_process_group()
+            return {"far": float(far), "loss": float(got.detach() - expected.detach())}
+
+        found = farm.run(2, work)
+        self.assertAlmostEqual(found["loss"], 0.0, delta=1e-6)
+        self.assertAlmostEqual(found["far"], 0.0, delta=1e-6)
 
     def test_sharded_replicas_hold_a_part_each(self) -> None:
         for nprocs, tensor in ((2, 1), (4, 2)):

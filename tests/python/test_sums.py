@@ -223,6 +223,22 @@ class Ways(unittest.TestCase):
         self.check(8, "tree")
 
 
+@unittest.skipUnless(HAS_DIST, "PyTorch has no torch.distributed")
+class Bytes(unittest.TestCase):
+    """What is sent, in sizes of the gradient."""
+
+    def test_aligned_blocks_send_as_much_as_a_ring(self) -> None:
+        from firn.torch.exchange import bytes_sent
+
+        for nprocs in (2, 4, 8):
+            ring = 2 * (nprocs - 1) / nprocs
+            self.assertEqual(bytes_sent(even_layout(8, nprocs)), [ring] * nprocs)
+        # Three processes hold two, two and one block: 2/3 of each, and 2/3.
+        self.assertEqual(bytes_sent(even_layout(8, 3)), [2.0, 2.0, 4 / 3])
+        # A chain sends the gradient of every thread.
+        self.assertEqual(bytes_sent(even_layout(8, 2), "chain"), [2.5, 2.5])
+
+
 class Orders(unittest.TestCase):
     """Which order holds."""
 

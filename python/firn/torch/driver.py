@@ -111,6 +111,7 @@ def options_of_loader(loader: DataLoader) -> dict[str, Any]:
         collate=loader.collate_fn,
         workers=loader.num_workers,
         drop_last=loader.drop_last,
+        batch_orders=False,  # the library's own scheduler and counters go by steps
     )
     if isinstance(loader.dataset, IterableDataset):
         if loader.batch_size is None:

@@ -40,6 +40,7 @@ from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
 from firn.torch import guards, hashing, reduce, states, streams, sums
 from firn.torch.after import begin_after
+from firn.torch.batching import Batches
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
@@ -65,7 +66,19 @@ def keep_to_share(device: torch.device) -> float | None:
     return share
 
 
-class Elastic(Decides):
+def device_load(device: torch.device) -> tuple[float, float]:
+    """Memory in MiB and utilisation of a GPU, for reports; -1: not known, as
+    without CUDA, or without the library that torch asks for utilisation."""
+    if device.type != "cuda":
+        return -1.0, -1.0
+    memory = torch.cuda.max_memory_reserved(device) / 2**20
+    try:
+        return memory, torch.cuda.utilization(device) / 100
+    except (ImportError, AttributeError, RuntimeError):
+        return memory, -1.0
+
+
+class Elastic(Decides, Batches):
     """One process's part of an elastic job."""
 
     def __init__(
@@ -108,6 +121,7 @@ class Elastic(Decides):
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
+        self._open_batches()
         self._open_threads()
         guards.check_saved(self)
         self.resumed = bool(o.resume and self.folder and resume(self))
@@ -169,6 +183,9 @@ class Elastic(Decides):
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
         self.passes_wanted = number_of("FIRN_PASSES", 1, 1, 1 << 20)
+        self.frozen_wanted = number_of("FIRN_FROZEN", -1, 0, 1 << 20)
+        if self.freezer.rule == "off":
+            self.frozen_wanted = -1
 
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
@@ -254,7 +271,7 @@ class Elastic(Decides):
         o = self.options
         self.mine = self.place.mine
         self.buffers = Buffers(self.model, self.mine, o.shared_buffers)
-        self.losses = Losses(self.mine)
+        self.losses, self._recent = Losses(self.mine), Losses(self.mine)
         self.rng: dict[int, states.States] = {}
         self._outside = states.take(self._cuda_device())
         for thread in self.mine:
@@ -335,17 +352,24 @@ class Elastic(Decides):
     @property
     def epoch(self) -> int:
         """Epochs done."""
-        return (self.ordinary - (self._due > 0)) // self.steps_per_epoch
+        since = self.ordinary - (self._due > 0) - self.base.ordinary
+        return self.base.epoch + since // self.steps_per_epoch
 
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        return 1.0 if self.finished else min(1.0, self.ordinary / self.total_steps)
+        if self.finished:
+            return 1.0
+        o, since = self.options, self.ordinary - self.base.ordinary
+        epochs = self.base.epoch + since / self.steps_per_epoch
+        by_steps = self.ordinary / o.max_steps if o.max_steps else 0.0
+        return min(1.0, max(epochs / o.epochs, by_steps))
 
     @property
     def total_steps(self) -> int:
         """Ordinary steps of the whole training: epochs, or max_steps if fewer."""
-        total = self.options.epochs * self.steps_per_epoch
+        left = self.options.epochs - self.base.epoch
+        total = self.base.ordinary + left * self.steps_per_epoch
         return min(total, self.options.max_steps or total)
 
     def finish(self) -> None:
@@ -370,7 +394,7 @@ class Elastic(Decides):
     def turns(self) -> Iterator[Any]:
         """One step: a turn of each thread of this process, then the update."""
         self._in_step = True
-        epoch, batch = divmod(self.step, self.steps_per_epoch)
+        epoch, batch = self._data_at()
         self._looks = self.freezing.looks(self.step)
         self._spread_buffers()
         if batch == 0:
@@ -422,7 +446,6 @@ class Elastic(Decides):
         self._backward_s = 0.0
         self._nbackward = 0
         self._turn_since = 0.0
-        self._losses: list[torch.Tensor] = []
 
     def _turn(self, thread: int, epoch: int, batch: int) -> Any:
         """A thread's batch, and a clean slate."""
@@ -465,8 +488,8 @@ class Elastic(Decides):
         self._nbackward += 1
         if self.options.one_backward and self._nbackward > 1:
             raise FirnError("two backward passes in a turn, but one_backward is set")
-        self._losses.append(loss.detach())
         self.losses.add(self._inside, loss, self._nbackward == 1)
+        self._recent.add(self._inside, loss, self._nbackward == 1)
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
         """The batch in as many passes as are wanted now, each with its weight.
@@ -507,7 +530,8 @@ class Elastic(Decides):
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
         self.watch.is_update = True
-        (self.options.update or self.optimizer.step)()
+        with self._scaled_rates():
+            (self.options.update or self.optimizer.step)()
         self.watch.is_update = False
         self._count_step()
         self._spent("update", since)
@@ -517,7 +541,6 @@ class Elastic(Decides):
             return  # the boundary reports, with the metric of the epoch
         if self.step % self.options.report_every == 0 or not self._said_can:
             self._report()
-        self._losses = []
 
     def _count_step(self) -> None:
         """One more step; what is owed; the scheduler."""
@@ -531,7 +554,8 @@ class Elastic(Decides):
 
     def _at_epoch(self) -> bool:
         """Is an epoch over, with the extra steps that it owed?"""
-        return self._due == 0 and self.ordinary % self.steps_per_epoch == 0
+        since = self.ordinary - self.base.ordinary
+        return self._due == 0 and since % self.steps_per_epoch == 0
 
     def _now(self) -> float:
         """The time; in a step that is looked at, once the device is done."""
@@ -553,11 +577,11 @@ class Elastic(Decides):
 
     def _boundary(self) -> bool:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
-        stop, due, frozen, passes = self._orders()
+        stop, due, frozen, passes, batch = self._orders()
         o = self.options
         self._close_epoch()
         decided, self._decided = self._decided, False
-        decided = self._obey(frozen, passes) or decided
+        decided = self._obey(frozen, passes, batch) or decided
         if self.done:
             return False
         if stop or self._stop_now:
@@ -580,7 +604,6 @@ class Elastic(Decides):
             with self.outside():
                 self.options.on_epoch(self)
         self._report(parts)
-        self._losses = []
 
     def _reset_times(self) -> None:
         """The split of steps starts anew: of all, and of those looked at."""
@@ -604,22 +627,24 @@ class Elastic(Decides):
 
     def _report(self, parts: dict[str, float] | None = None) -> None:
         """Process 0 tells the scheduler how it goes."""
-        if self._losses:
-            self.loss = float(torch.stack(self._losses).mean())
+        loss = self._recent.mean(self)  # of all threads of all processes
+        self._recent.reset()
+        if loss is not None:
+            self.loss = loss
         if self.place.rank != 0:
+            self._reported = (time.monotonic(), self.step)
             self._said_can = True
             return
         parts = parts or self._step_parts()
-        memory = -1.0
-        if self.device.type == "cuda":
-            memory = torch.cuda.max_memory_reserved(self.device) / 2**20
+        memory, used = device_load(self.device)
         numbers = dict(
             step=self.step,
             epoch=self.epoch,
             progress=1.0 if self.finished else self.progress,
             step_s=self._step_s(parts),
             memory_mib=memory,
-            batch=self.options.batch_size,
+            utilisation=used,
+            batch=self.plan.batch_size * self.place.nthreads,
             passes=self.freezer.passes or self.passes_wanted,
             nfrozen=self.freezer.nfrozen,
             nthreads=self.place.nthreads,
@@ -627,8 +652,8 @@ class Elastic(Decides):
             psi=self.freezer.psi,
             prepare_s=self._prepared_s or -1.0,
         )
-        if self._losses and math.isfinite(self.loss):
-            numbers["loss"] = self.loss
+        if loss is not None and math.isfinite(loss):
+            numbers["loss"] = loss
         if math.isfinite(self.metric) and self.metric >= 0:
             numbers["metric"] = self.metric
         if not self._said_can and self.timed_steps == 1:

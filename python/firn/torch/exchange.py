@@ -89,6 +89,17 @@ class Handle:
         self._wait()
 
 
+def bytes_sent(owner: Sequence[int], order: str = tree.TREE) -> list[float]:
+    """What each process sends in a step, in sizes of the gradient: for all
+    other processes their slices of each part that it hands in, and its slice of
+    the mean. 2 (P - 1) / P where each hands in one part."""
+    nprocs = max(owner) + 1
+    counts = [0] * nprocs
+    for first, _ in tree.parts_of(owner, order):
+        counts[owner[first]] += 1
+    return [(nprocs - 1) / nprocs * (count + 1) for count in counts]
+
+
 def _gather(out: torch.Tensor, mine: torch.Tensor, group: Any) -> None:
     """All processes' slices, one behind the other; PyTorch before 2.0 has no
     such call for gloo."""
@@ -465,16 +476,26 @@ class Exchange:
 
     def bcast(self, tensors: Sequence[torch.Tensor], root: int) -> None:
         """Tensors of process ``root`` into those of all others, on the device;
-        those of one type go together."""
-        kinds: dict[torch.dtype, list[torch.Tensor]] = {}
-        for tensor in tensors:
-            if tensor.numel() > 0:
-                kinds.setdefault(tensor.dtype, []).append(tensor)
-        for some in kinds.values():
-            whole = torch.cat([t.detach().reshape(-1) for t in some])
-            dist.broadcast(whole, root, group=self.group)
-            for tensor, part in zip(some, whole.split([t.numel() for t in some])):
-                tensor.data.copy_(part.view(tensor.shape))
+        those of one type go together, up to the size of a bucket."""
+        some: list[torch.Tensor] = []
+        size = 0
+        for tensor in sorted(tensors, key=lambda t: str(t.dtype)):
+            nbytes = tensor.numel() * tensor.element_size()
+            if some and (tensor.dtype != some[0].dtype or size + nbytes > self._bytes):
+                self._bcast(some, root)
+                some, size = [], 0
+            if nbytes > 0:
+                some.append(tensor)
+                size += nbytes
+        if some:
+            self._bcast(some, root)
+
+    def _bcast(self, some: list[torch.Tensor], root: int) -> None:
+        """Tensors of one type as one."""
+        whole = torch.cat([t.detach().reshape(-1) for t in some])
+        dist.broadcast(whole, root, group=self.group)
+        for tensor, part in zip(some, whole.split([t.numel() for t in some])):
+            tensor.data.copy_(part.view(tensor.shape))
 
     def close(self) -> None:
         """Ends the thread, and NCCL's communicator if the job made it; gloo's

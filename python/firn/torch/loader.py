@@ -68,11 +68,17 @@ class Plan:
             order = Order(sampler, seed, len(dataset))
             parts = range(nthreads)
             self._samplers = [Part(order, nthreads, v, drop_last) for v in parts]
-        n = self._samplers[0].num_samples
+        self.places = n = self._samplers[0].num_samples
         self.nbatches = n // batch_size if drop_last else -(-n // batch_size)
         if self.nbatches == 0:
             raise FirnError(f"{n} samples of a thread make no batch of {batch_size}")
         self._known: dict[int, tuple[int, list[int]]] = {}
+
+    def rebatch(self, batch_size: int) -> None:
+        """From the next epoch of data on: batches of that many samples."""
+        self.batch_size = batch_size
+        n = self.places
+        self.nbatches = n // batch_size if self._drop else -(-n // batch_size)
 
     def indices(self, thread: int, epoch: int, batch: int) -> list[int]:
         """The samples of one batch."""

@@ -120,11 +120,14 @@ class Options:
     """Further objects with state_dict() that belong into checkpoints."""
     report_every: int = 10
     """Steps between two reports to the scheduler."""
-    on_step: Callable[["Elastic"], None] | None = None
-    """Called as on_step(elastic) after every step, in every process."""
+    batch_orders: bool = True
+    """Take orders of another batch, with the learning rate of the job's rule
+    (see :mod:`firn.torch.batching`); False: decline them."""
     can: Sequence[str] | None = None
     """Orders that the loop obeys, words of firn.report.CAN; None: what
     :meth:`Elastic.can` finds out."""
+    on_step: Callable[["Elastic"], None] | None = None
+    """Called as on_step(elastic) after every step, in every process."""
     on_epoch: Callable[["Elastic"], None] | None = None
     """Called as on_epoch(elastic) at the end of every epoch, between two steps, in
     every process: elastic.epoch is the number of epochs done, elastic.epoch_loss

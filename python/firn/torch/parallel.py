@@ -5,7 +5,7 @@ replicas, sharded weights.
                    steps=1000, batch=64)
     for samples in run:
         tokens = data[samples]
-        run.backward(loss_fn(model(tokens[:, :-1]), tokens[:, 1:]))
+        run.backward(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]))
     run.close()
 
 The plan comes from FIRN_TENSOR, FIRN_REPLICAS and FIRN_SHARDED (see
@@ -55,10 +55,11 @@ from firn.torch import parallel_files as files
 from firn.torch import parallel_sync as sync
 from firn.torch.parallel_files import weights
 from firn.torch.parallel_layers import Held, Splitter, check, local_of, shape_of
+from firn.torch.parallel_loss import cross_entropy
 from firn.torch.parallel_plan import CHECKPOINTINGS, PRECISIONS, Plan, Training
 from firn.torch.parallel_plan import shares
 
-__all__ = ["Parallel", "Plan", "Training", "shares", "weights"]
+__all__ = ["Parallel", "Plan", "Training", "cross_entropy", "shares", "weights"]
 
 # Optimisers that treat each number by itself, so that parts can be stepped.
 _BY_ELEMENT = (
@@ -103,6 +104,9 @@ class Parallel:
     precision      fp32, bf16, amp, megatron (default: FIRN_PRECISION)
     checkpointing  off, or layers: activations of layers are computed again
                    (default: FIRN_CHECKPOINTING)
+    logits         whole, or split: with tensor parallelism the model returns
+                   logits as a DTensor, of which a process has 1/t, for
+                   ``cross_entropy`` of this module
     clip           the most that the norm of the gradient may be; 0: any
     folder         of checkpoints (default: FIRN_DIR); None: none are written
     every_steps    a checkpoint after so many steps; 0: by FIRN_CKPT_EVERY_S
@@ -126,6 +130,7 @@ class Parallel:
         micro: int = 0,
         precision: str | None = None,
         checkpointing: str | None = None,
+        logits: str = "whole",
         clip: float = 0.0,
         folder: str | None = None,
         every_steps: int = 0,
@@ -150,6 +155,7 @@ class Parallel:
         self.precision = _one_of(precision, PRECISIONS, "precision")
         word = checkpointing or said.checkpointing
         self.checkpointing = _one_of(word, CHECKPOINTINGS, "checkpointing")
+        self.logits = _one_of(logits, ("whole", "split"), "logits")
         self.folder = folder or os.environ.get("FIRN_DIR") or None
         self.job = os.environ.get("FIRN_JOB") or "train"
         self.every_steps, self.keep = every_steps, keep
@@ -244,7 +250,7 @@ class Parallel:
             self._to_device(layer)
             if self.checkpointing == "layers":
                 _recompute(layer)
-        splitter.vocabulary()
+        splitter.vocabulary(self.logits == "whole")
         self._to_device(model)
         self.held = splitter.held(model)
         if plan.sharded and plan.replicas > 1:

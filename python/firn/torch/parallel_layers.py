@@ -303,6 +303,9 @@ def check(shape: Shape, model: nn.Module, tensor: int) -> None:
             "the model has no embedding (embed_tokens, wte) and no lm_head that "
             "could be split"
         )
+    vocab = shape.head[1].weight.shape[0]
+    if -(-vocab // tensor) * (tensor - 1) >= vocab:
+        raise FirnError(f"a vocabulary of {vocab} tokens for FIRN_TENSOR={tensor} GPUs")
 
 
 # --- splitting ---------------------------------------------------------------
@@ -324,13 +327,16 @@ class Splitter:
         elif self.mesh is not None:
             self._llama(name, layer)
 
-    def vocabulary(self) -> None:
-        """Embedding and head; tied ones stay tied."""
+    def vocabulary(self, whole: bool) -> None:
+        """Embedding and head; tied ones stay tied. ``whole``: every process
+        gets all logits; else they stay split, as a DTensor."""
         if self.mesh is None or not (self.shape.embedding and self.shape.head):
             return
         (one, embedding), (two, head) = self.shape.embedding, self.shape.head
         self._apply(one, embedding, RowwiseParallel(input_layouts=Replicate()), 0)
-        self._apply(two, head, ColwiseParallel(output_layouts=Replicate()), 0)
+        split = ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)
+        gathered = ColwiseParallel(output_layouts=Replicate())
+        self._apply(two, head, gathered if whole else split, 0)
         if self.shape.is_tied:
             head.weight = embedding.weight
 

@@ -7,6 +7,8 @@
     train/both        i64: steps of this job's lead and of its partner, if they
                       are co-trained (firn.torch.partners)
     train/meansq      f64 by layer: squares of mean gradients, for the variance
+    train/batch       i64: what epochs are counted from since the batch changed,
+                      and a thread's batch; absent if it never changed
     model/<name>      parameters, and the buffers that threads share
     optim/...         tensors of the optimiser; optim/state has the rest
     also/<name>/...   scheduler and other objects with a state_dict()
@@ -216,6 +218,9 @@ def _write(job: "Elastic", threads: list[bytes]) -> None:
         if job.paired:
             _put(writer, _section("train/both", torch.tensor(job.both)))
         _put(writer, _section("train/meansq", job.freezing.profile.means))
+        batch = job.saved_batch()
+        if batch is not None:
+            _put(writer, _section("train/batch", torch.tensor(batch)))
         skip: Container[str] = ()
         if not job.options.save_frozen:
             skip = _backbone(job)
@@ -306,7 +311,9 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     profile = job.freezing.profile
     profile.nsteps = progress[7]
     profile.means = _tensor(ckpt["train/meansq"]).to(profile.means.device)
-    epoch, batch = divmod(job.step, job.steps_per_epoch)
+    if "train/batch" in ckpt:
+        job.take_batch(_tensor(ckpt["train/batch"]).tolist())
+    epoch, batch = job._data_at()
     if batch > 0 or getattr(job.source, "crosses_epochs", False):
         for thread in job.mine:
             at = f"thread/{thread}/loader"
