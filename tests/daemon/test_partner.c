@@ -601,12 +601,39 @@ weights_that_hurt_are_taken_back_and_the_job_begins_anew(void **unused)
     assert_int_equal(b->state, LIVE_RUNNING);
     assert_int_equal(b->attempt, 2);
     assert_int_equal(loopscene_after(&s, "b"), 0);
+    const struct track *track = desk_track(&s.loop->desk, b->id);
+    assert_true(desk_job(&s.loop->desk, track)->done_s == 0);
     say_loss(&s, 1, 1.0);
     say_loss(&s, 2, 1.0); /* it is not taken back again */
     assert_int_equal(b->state, LIVE_RUNNING);
     loopscene_close(&s); /* a firnd that comes later knows */
     loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
     assert_int_equal(loopscene_job(&s, "b")->anew, 2);
+    loopscene_close(&s);
+}
+
+/* A fine-tuning job's restart costs what its last start took. */
+static void a_restart_costs_what_the_last_start_took(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_job_spec spec;
+    struct firn_error err = {0};
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    struct live_job *job = loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
+    loopscene_turn(&s);
+    desk_spec(&s.loop->desk, job, &spec);
+    assert_true(spec.restart_s < 0); /* not known: the policy's default */
+    struct firn_trainer_report report = firn_trainer_report_unknown();
+    report.prepare_s = 12.5;
+    for (int i = 0; i < 2; i++) { /* the second says nothing of it */
+        assert_int_equal(book_report(s.loop->book, job, job->attempt, &report,
+                                     dock_now_s(&s.loop->dock), &err),
+                         FIRN_OK);
+        report.prepare_s = -1;
+    }
+    desk_spec(&s.loop->desk, job, &spec);
+    assert_true(spec.restart_s == 12.5);
     loopscene_close(&s);
 }
 
@@ -702,6 +729,7 @@ int main(void)
         CASE(weights_of_a_job_that_failed_are_not_given),
         CASE(weights_that_hurt_are_taken_back_and_the_job_begins_anew),
         CASE(weights_that_help_or_without_a_guard_are_kept),
+        CASE(a_restart_costs_what_the_last_start_took),
         CASE(how_a_job_is_run_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
