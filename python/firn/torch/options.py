@@ -140,6 +140,10 @@ class Options:
     begins_with: Callable[[str], bool] | None = None
     """Which parameters a job takes from the ended job of FIRN_AFTER, by name;
     None: all that have the same name, shape and type there."""
+    embeds: Callable[[str], bool] | None = None
+    """Of a fine-tuning job: the parameters, by name, that all jobs of its base
+    have; their first gradients are reported as the task's embedding
+    (firn.torch.probe). None: none is. Not with ``one_backward``."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()
