@@ -36,6 +36,7 @@
 #include <firn/parallel.h>
 #include <firn/passes.h>
 #include <firn/peak.h>
+#include <firn/peakplan.h>
 #include <firn/plan.h>
 #include <firn/policy.h>
 #include <firn/profile.h>

@@ -84,8 +84,8 @@ struct firn_memory_job {
  *           + frag_ckpt (kept + logits) + frag_param moved  checkpointing
  *
  * where `moved` are the parameters of this GPU that are trained (ZeRO 3: its
- * share), and the measured reserved lies between low[c] and high[c] times that, c = 1
- * when checkpointing. */
+ * share), and the measured reserved lies between low[c] and high[c] times that,
+ * c = 1 when checkpointing. */
 struct firn_memory_fit {
     double base_mib, static_share, act_scale, attn_scale, logit_scale;
     double frag_mib, frag_live, frag_ckpt, frag_param;
