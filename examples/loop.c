@@ -7,7 +7,8 @@
  *
  * --without breaks that on purpose, one rule at a time, to show that each of
  * them is needed: rng and buffers are not carried from thread to thread,
- * sampler goes by process, sum adds the threads of a process first.
+ * sampler goes by process, sum adds the threads of a process first; passes
+ * takes no orders to run a batch in several.
  */
 #include "loop.h"
 #include <firn/train.h>
@@ -26,7 +27,7 @@ struct loop {
     uint64_t order_epoch; /* of `order`, from 1 on; 0: none */
     struct nn_rng rng;    /* a thread's parts */
     struct place {
-        uint64_t epoch, batch;
+        uint64_t epoch, batch, size; /* size: samples of its batches */
     } place;
     int nlocal;
     bool is_mate;
@@ -54,6 +55,12 @@ double loop_now_s(void)
 static size_t next_batch(struct loop *loop, int thread)
 {
     struct firn_sampler sampler = loop->sampler;
+    sampler.batch = firn_train_batch(loop->train);
+    if (loop->place.size != (uint64_t)sampler.batch) { /* it was changed */
+        loop->place.epoch += loop->place.batch > 0;
+        loop->place.batch = 0;
+        loop->place.size = (uint64_t)sampler.batch;
+    }
     if (broken(loop, "sampler")) /* by process, the classic mistake */
         thread = (thread + firn_train_rank(loop->train)) % sampler.nthreads;
     if (loop->place.batch >= firn_sampler_batches(&sampler)) {
@@ -73,7 +80,10 @@ static double learn(struct loop *loop, int thread)
 {
     double started_s = loop_now_s();
     size_t n = next_batch(loop, thread);
-    size_t npasses = firn_train_passes(loop->train);
+    size_t npasses =
+        broken(loop, "passes") ? 1 : firn_train_passes(loop->train);
+    size_t room = (size_t)loop->sampler.batch; /* the model's, for one pass */
+    npasses = npasses > (n + room - 1) / room ? npasses : (n + room - 1) / room;
     npasses = npasses < 1 ? 1 : npasses > n ? n : npasses;
     double loss = 0;
     loop->model.forward_s = 0;
@@ -119,12 +129,13 @@ static const float *sum_here(struct loop *loop, int turn)
 static void update(struct loop *loop)
 {
     double started_s = loop_now_s();
-    struct nn_update u = {.w = loop->model.weights,
-                          .g = loop->mean,
-                          .start = firn_train_start(loop->train),
-                          .n = loop->model.nweights,
-                          .rate = (float)loop->options.rate,
-                          .decay = 1e-4F};
+    struct nn_update u = {
+        .w = loop->model.weights,
+        .g = loop->mean,
+        .start = firn_train_start(loop->train),
+        .n = loop->model.nweights,
+        .rate = (float)(loop->options.rate * firn_train_rate(loop->train)),
+        .decay = 1e-4F};
     if (loop->options.adam)
         nn_adam(&u, loop->first, loop->second, firn_train_step(loop->train));
     else
@@ -299,7 +310,7 @@ static enum firn_status open_train(struct loop *loop,
         .shuffle = true,
         .drop_last = true};
     FIRN_TRY(firn_sampler_check(&loop->sampler, err));
-    config.steps_per_epoch = firn_sampler_batches(&loop->sampler);
+    config.sampler = &loop->sampler;
     if (o->replay != NULL)
         FIRN_TRY(read_log(loop, err));
     config.replay = loop->log;
@@ -315,7 +326,7 @@ static bool allocate(struct loop *loop)
     loop->first = calloc(n, sizeof(float));
     loop->second = calloc(n, sizeof(float));
     loop->order = calloc(loop->model.nsamples, sizeof *loop->order);
-    loop->sample = calloc((size_t)loop->options.batch, sizeof *loop->sample);
+    loop->sample = calloc(loop->model.nsamples, sizeof *loop->sample);
     return loop->grad && loop->mean && loop->first && loop->second &&
            loop->order && loop->sample;
 }

@@ -29,7 +29,7 @@ static const char usage[] =
     "  --base FILE      fine-tune the last block and head of a language "
     "model:\n"
     "                   a checkpoint, or seed:N\n"
-    "  --without X      leave out a rule: rng, buffers, sampler, sum\n"
+    "  --without X      leave out a rule: rng, buffers, sampler, sum, passes\n"
     "  --until SHARE    end when this share of the test data is right, looked\n"
     "                   at every epoch (language model)\n"
     "  --judge N        pictures or windows of the test data (1000)\n"

@@ -11,29 +11,33 @@ Makefile.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BELOW = [
-    "base/status.c",
-    "base/fmath.c",
-    "base/rng.c",
-    "base/str.c",
-    "model/freeze.c",
-    "model/transfer.c",
-]
 FLAGS = ["-std=c17", "-D_POSIX_C_SOURCE=200809L", "-O2", "-ffp-contract=off"]
 FLAGS += ["-fvisibility=hidden", "-fPIC", "-shared"]
+if sys.platform == "linux":
+    FLAGS += ["-Wl,-z,defs"]  # a missing file is an error now, not at import
+
+
+def below() -> list[str]:
+    """The files of other folders that the Makefile's TRAINSRC names."""
+    lines = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    found = re.search(r"^TRAINSRC := .*\$\(addprefix src/,([^)]*)\)", lines, re.M)
+    if found is None:
+        raise SystemExit(f"{ROOT / 'Makefile'} has no TRAINSRC")
+    return found.group(1).split()
 
 
 def sources() -> list[str]:
     """What the Makefile calls TRAINSRC."""
     found = [*(ROOT / "src/train").glob("*.c"), *(ROOT / "src/wire").glob("*.c")]
-    found += [ROOT / "src" / name for name in BELOW]
-    if not all(path.exists() for path in found) or len(found) <= len(BELOW):
+    found += [ROOT / "src" / name for name in below()]
+    if not all(path.exists() for path in found):
         raise SystemExit(f"the sources of libfirn_train are not in {ROOT / 'src'}")
     return sorted(str(path) for path in found)
 

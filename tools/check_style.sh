@@ -188,9 +188,12 @@ FNR == 1 {
         say(1, "opening: the first line is not \"/* " base " - ...\"")
 }
 {
-    text = code($0)
-    if (folder != "")
-        calls(text)
+    if (folder != "") { # a line without comment and text is code as it is
+        if (in_comment || $0 ~ /["\047\/]/)
+            calls(code($0))
+        else if ($0 ~ /[(]|std/)
+            calls($0)
+    }
     if ($0 ~ /(^|[^A-Za-z0-9_])(TODO|FIXME|XXX)([^A-Za-z0-9_]|$)/)
         say(FNR, "words: finish it or leave it out")
 }
@@ -230,22 +233,33 @@ function riddles(text)
     return ""
 }
 
-FNR == 1 { tail = "" }
+# The first (or, if `is_end`, the last) four words of a line.
+function words(line, is_end,    n, word, i, out) {
+    n = split(line, word, /[^a-z\047]+/)
+    out = ""
+    for (i = is_end && n > 4 ? n - 3 : 1; i <= n && (is_end || i <= 4); i++)
+        out = out " " word[i]
+    return out
+}
+
+# Most lines have none of the parts of a riddle, and are not looked at further.
+FNR == 1 { before = "" }
 {
     line = tolower($0)
-    hit = riddles(line)
-    n = split(line, word, /[^a-z\047]+/)
-    head = ""
-    for (i = 1; i <= n && i <= 4; i++)
-        head = head " " word[i]
-    if (hit == "" && tail != "" && riddles(tail) == "" && riddles(head) == "")
-        hit = riddles(tail head)
+    hit = ""
+    if (line ~ /body|who|many|word|what/)
+        hit = riddles(line)
+    if (hit == "" && before != "" &&
+        (before ~ /what/ || line ~ /^[^a-z\047]*(many|word)/)) {
+        tail = words(before, 1)
+        head = words(line, 0)
+        if (riddles(tail) == "" && riddles(head) == "")
+            hit = riddles(tail head)
+    }
     if (hit != "")
         printf "%s:%d: riddle: \"%s\" hides the thing that is meant: name it\n",
             FILENAME, FNR, hit
-    tail = ""
-    for (i = n < 4 ? 1 : n - 3; i <= n; i++)
-        tail = tail " " word[i]
+    before = line
 }' $texts)
 [ -z "$found" ] || say "$found"
 

@@ -62,6 +62,14 @@ struct firn_load {
     double mem_gib; /* memory on each GPU; or NaN */
 };
 
+/* What a trainer should set by itself when its job is run some way. */
+struct firn_setting {
+    double batch; /* samples of a step, over all GPUs; 0: not known */
+    int nfrozen;  /* front layers that are left untrained, of those its trainer
+                   * reports; -1: not known */
+    double psi;   /* what a step is worth with them (firn/freeze.h); 1 */
+};
+
 /* What an engine implements; `state` is the engine's. */
 struct firn_forecast_def {
     /* Reference seconds a second, > 0; 0 when it cannot run that way; NaN when
@@ -103,6 +111,10 @@ struct firn_forecast_def {
                           const struct firn_way *way,
                           const struct firn_job *other,
                           const struct firn_way *other_way);
+    /* The best settings for that way; false: nothing is known of them. MAY be
+     * NULL: never. */
+    bool (*setting)(void *state, const struct firn_job *job,
+                    const struct firn_way *way, struct firn_setting *out);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -126,6 +138,12 @@ FIRN_API double firn_view_slowdown_in(const struct firn_view *view,
                                       const struct firn_way *way,
                                       const struct firn_job *other,
                                       const struct firn_way *other_way);
+/* False: not known; `out` is then {0, -1, 1}. A batch or layers that the job's
+ * trainer does not set are not known either. */
+FIRN_API bool firn_view_setting(const struct firn_view *view,
+                                const struct firn_job *job,
+                                const struct firn_way *way,
+                                struct firn_setting *out);
 /* `way` NULL: as submitted. */
 FIRN_API struct firn_load firn_view_load(const struct firn_view *view,
                                          const struct firn_job *job,

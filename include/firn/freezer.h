@@ -82,7 +82,10 @@ struct firn_decision {
 enum {
     FIRN_DECIDED_FROZEN = 1, /* value: layers */
     FIRN_DECIDED_PASSES,     /* value: sub-batches of a batch */
-    FIRN_DECIDED_LAYOUT      /* value: processes; for the record */
+    FIRN_DECIDED_LAYOUT,     /* value: processes; for the record */
+    FIRN_DECIDED_BATCH,      /* value: samples of a step, over all threads */
+    FIRN_DECIDED_RATE        /* value: the learning rate, in millionths of the
+                                submitted one */
 };
 
 /* Decides, or during a replay takes the replayed decision, and appends to the
@@ -115,6 +118,10 @@ FIRN_API size_t firn_freezer_most(const struct firn_freezer *freezer);
 FIRN_API double firn_freezer_psi(const struct firn_freezer *freezer);
 /* Sub-batches as last decided; 0: not decided. */
 FIRN_API unsigned firn_freezer_passes(const struct firn_freezer *freezer);
+/* Samples of a step as last decided; 0: not decided. */
+FIRN_API unsigned firn_freezer_batch(const struct firn_freezer *freezer);
+/* The factor on the learning rate as last decided; 1: not decided. */
+FIRN_API double firn_freezer_rate(const struct firn_freezer *freezer);
 
 /* A step is done at the present penalty; to be called for every step, extra
  * ones as well. How many extra steps are to be done now before the next

@@ -9,6 +9,7 @@
 #ifndef FIRN_JOB_H
 #define FIRN_JOB_H
 #include <firn/alloc.h>
+#include <firn/can.h>
 #include <firn/memory.h>
 #include <firn/status.h>
 #include <stdint.h>
@@ -47,7 +48,9 @@ struct firn_job_spec {
     bool best_effort;  /* no GPU is guaranteed to it (EasyScale's minP = 0): it
                         * has at least gpus_min GPUs, or none for a while */
     struct firn_training training; /* of a language model */
-    long line;                     /* where in the trace; 0 for none */
+    unsigned cannot; /* FIRN_CAN_* (firn/can.h): what its trainer cannot do; 0:
+                      * everything can be ordered, as of every trace's job */
+    long line;       /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {
@@ -89,10 +92,21 @@ FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
  * if it runs; on the GPUs it asked for if it waits. Needs durations. */
 FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
 
-/* May one set of processes train the two: do both accept it, with the same
- * key? Whether it pays is a question for firn_view_merge(). */
+/* May one set of processes train the two: do both accept it and can, with the
+ * same key? Whether it pays is a question for firn_view_merge(). */
 FIRN_API bool firn_job_may_merge(const struct firn_job *a,
                                  const struct firn_job *b);
+
+/* Does the job's trainer obey orders of these kinds, FIRN_CAN_*? A job that
+ * cannot resize is a gang of the GPUs it asked for: core sees to that when it
+ * takes the job in. */
+FIRN_API bool firn_job_can(const struct firn_job *job, unsigned what);
+/* Of FIRN_TUNE_*, those that are left to this job's trainer. */
+FIRN_API unsigned firn_job_tunes(const struct firn_job *job, unsigned tunes);
+/* What the job would have to do to be run so and cannot, as FIRN_CAN_*; 0:
+ * nothing. */
+FIRN_API unsigned firn_job_lacks(const struct firn_job *job,
+                                 const struct firn_how *how);
 
 /* A gang: only ever runs on exactly the GPUs it asked for. */
 FIRN_API bool firn_job_is_gang(const struct firn_job *job);

@@ -57,11 +57,23 @@ struct firn_launch {
     const char *after; /* checkpoints of the ended job whose weights it starts
                           from; "" for none */
     firn_job_id after_job; /* which one that is */
+    int64_t anew; /* the first attempt that counts: checkpoints of earlier ones
+                     are removed by the trainer; 0: all count */
     const char *trouble; /* why it cannot be started now, such as a folder that
                             could not be made; NULL: it can */
-    bool has_run; /* of a job that is taken over: its last attempt was seen
-                     running, so it is not started again when its files are
-                     gone */
+    bool has_run;      /* of a job that is taken over: its last attempt was seen
+                          running, so it is not started again when its files are
+                          gone */
+    const char *model; /* JSON: shape of its language model; "": none */
+    const char *precision; /* how the model trains; these four as in the job
+                              file, "" where it does not say */
+    const char *optimizer;
+    const char *attention;
+    const char *checkpointing;
+    int batch; /* samples of a step over all GPUs: ordered, or of the job file if
+                  it has a model; 0: not set */
+    const char *batch_rule; /* of the learning rate; "" or NULL: not set */
+    int frozen; /* layers to freeze at this start; negative: not set */
 };
 
 struct firn_engine_host {

@@ -4,7 +4,8 @@
  * types, shared with which job, with which layers frozen, split how, merged
  * with which job. A policy asks for the menu with the freedoms it understands
  * and chooses; it does not build its own. An offer says what it takes and what
- * the job is expected to make of it.
+ * the job is expected to make of it. What the job's trainer cannot do
+ * (firn_job_can()) is on no menu.
  */
 #ifndef FIRN_OFFER_H
 #define FIRN_OFFER_H
@@ -35,6 +36,8 @@ struct firn_offer {
                               * models; NaN: not known, or not looked up */
     double marp_gib;         /* PARALLEL: the same by Frenzy's formula */
     struct firn_merge merge; /* MERGE */
+    struct firn_setting setting; /* FREEZE, BATCH: what its trainer should set
+                                  * on these GPUs, as far as it is known */
 };
 
 /* The menu of `job` under these freedoms, in the round's scratch memory:

@@ -220,6 +220,10 @@ struct firn_sim_result {
     /* Not printed: the mean over the language models that finished of samples a
      * second while they held GPUs; NaN without one. */
     double samples_s_mean;
+
+    /* Not printed: the 40th and 80th percentile of the JCT, and its mean over
+     * the 40 % of the jobs that have the lowest. */
+    double jct_p40_s, jct_p80_s, jct_low40_s;
 };
 
 /* Runs one simulation. On FIRN_ESTALLED and FIRN_EINTR `out` has what was

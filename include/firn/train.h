@@ -50,11 +50,17 @@
  *   FIRN_PASSES    sub-batches of a batch
  *   FIRN_SUM       tree | chain: the order of sums (firn/fold.h)
  *   FIRN_PEER_TIMEOUT_S  seconds after which a silent process is given up
+ *   FIRN_BATCH     samples of a step, over all threads
+ *   FIRN_BATCH_RULE  none | linear | sqrt | adascale (firn/batchrule.h)
+ *   FIRN_FROZEN    layers to freeze at this start, if FIRN_FREEZE has a rule;
+ *                  the rule goes on from there
  * Jobs of more than one process that run on a host at once
  * need different FIRN_JOB or MASTER_PORT.
  */
 #ifndef FIRN_TRAIN_H
 #define FIRN_TRAIN_H
+#include <firn/batchrule.h>
+#include <firn/can.h>
 #include <firn/ckpt.h>
 #include <firn/feed.h>
 #include <firn/fold.h>
@@ -106,6 +112,10 @@ struct firn_train_config {
     const struct firn_mate *as; /* the session of that job (firn/mate.h), which
                                    goes before FIRN_JOB, FIRN_DIR, ...; it has
                                    no FIRN_LAYOUT, and the next port. NULL */
+    const struct firn_sampler *sampler; /* whose batches are the steps: another
+                                   batch can be ordered then, and
+                                   steps_per_epoch is firn_sampler_batches().
+                                   NULL: the batch stays */
 };
 
 /* Bytes of the public struct called `name` ("firn_group_config") in this
@@ -162,6 +172,14 @@ FIRN_API uint64_t firn_train_epoch(const struct firn_train *train);
 FIRN_API size_t firn_train_start(const struct firn_train *train);
 FIRN_API size_t firn_train_frozen(const struct firn_train *train); /* layers */
 FIRN_API unsigned firn_train_passes(const struct firn_train *train);
+/* Samples of one thread's batch in the present step, of a session with a
+ * sampler: an ordered batch over V, rounded down, and no more than an epoch
+ * has. It changes at the end of an epoch only, and the next epoch of data
+ * begins there. 0 without a sampler. */
+FIRN_API int firn_train_batch(const struct firn_train *train);
+/* The factor on the learning rate that goes with the batch, by FIRN_BATCH_RULE;
+ * 1 for the submitted batch. */
+FIRN_API double firn_train_rate(const struct firn_train *train);
 FIRN_API double firn_train_loss(const struct firn_train *train);
 FIRN_API int firn_train_rank(const struct firn_train *train);
 /* V, as the config or the environment says. */
@@ -175,6 +193,14 @@ FIRN_API enum firn_sum firn_train_sum(const struct firn_train *train);
  * to the next boundary. */
 FIRN_API void firn_train_time(struct firn_train *train,
                               enum firn_step_part part, double seconds);
+/* Says which orders the program obeys, FIRN_CAN_* of firn/can.h, instead of
+ * what the library finds out by itself: resize if it resumes from a folder of
+ * checkpoints; passes if it calls firn_train_passes(); freeze if it calls
+ * firn_train_start() or firn_train_frozen(); partner if it calls
+ * firn_mate_find(); after if it calls firn_train_begin_after(); batch if it has
+ * a sampler and calls firn_train_batch() and firn_train_rate(); the others
+ * never. It is reported after the first step of each start. */
+FIRN_API void firn_train_can(struct firn_train *train, unsigned can);
 /* The trainer's own target is met, in all processes at the same step: the next
  * boundary is the last, as if its epochs were over. */
 FIRN_API void firn_train_finish(struct firn_train *train);

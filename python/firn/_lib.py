@@ -26,6 +26,7 @@ ENOENT = 2
 EINVAL = 1
 EIO = 4
 EXIT_CHECKPOINT = 83
+EMBEDDING = 32  # numbers of a task's embedding, at most
 STEP_PARTS = ("data", "forward", "backward", "switch", "reduce", "update")
 
 
@@ -133,6 +134,12 @@ class FeedRequest(ctypes.Structure):
     ]
 
 
+class BatchNoise(ctypes.Structure):
+    """struct firn_batch_noise"""
+
+    _fields_ = [("variance", c_double), ("square", c_double)]
+
+
 class TrainerReport(ctypes.Structure):
     """struct firn_trainer_report"""
 
@@ -155,6 +162,10 @@ class TrainerReport(ctypes.Structure):
         ("psi", c_double),
         ("variance", POINTER(c_double)),
         ("nlayers", c_size),
+        ("prepare_s", c_double),
+        ("embedding", c_double * EMBEDDING),
+        ("nembedding", c_int),
+        ("can", c_int),
     ]
 
 
@@ -166,6 +177,7 @@ class Orders(ctypes.Structure):
         ("passes", c_int),
         ("stop", c_int),
         ("prepare_s", c_int),
+        ("batch", c_int),
     ]
 
 
@@ -414,7 +426,16 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [c_void_p, POINTER(c_u64), POINTER(c_u64), POINTER(c_u64)],
     ),
     "firn_reporter_can_send": (c_bool, []),
+    "firn_process_age_s": (c_double, []),
+    "firn_ckpt_anew": ("status", [c_char_p, c_char_p, c_int]),
     "firn_trainer_report_unknown": (TrainerReport, []),
+    "firn_batch_noise_of": (BatchNoise, [c_int, c_int, c_double, c_double]),
+    "firn_batch_factor": (
+        c_double,
+        [c_int, c_double, c_double, POINTER(BatchNoise)],
+    ),
+    "firn_freezer_batch": (c_uint, [c_void_p]),
+    "firn_freezer_rate": (c_double, [c_void_p]),
     "firn_passes_count": (c_size, [c_size, c_size]),
     "firn_passes_at": (Pass, [c_size, c_size, c_size]),
     "firn_task_shares": ("status", [POINTER(TaskMix), c_u64, POINTER(c_double)]),

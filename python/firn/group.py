@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from dataclasses import dataclass, field
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from firn import tree
 from firn._lib import FirnError, GroupConfig, address_of, c_i64, c_int, c_size
@@ -46,6 +46,13 @@ def amount_of(name: str, most: float, env: Mapping[str, str] = os.environ) -> fl
     return value
 
 
+def complete_environment() -> None:
+    """Sets LOCAL_WORLD_SIZE to what firn takes it for where it is not set: all
+    processes are on this host. Other libraries take it for 1."""
+    if os.environ.get("WORLD_SIZE") and not os.environ.get("LOCAL_WORLD_SIZE"):
+        os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
+
+
 def even_layout(nthreads: int, nprocs: int) -> list[int]:
     """Owners of threads in even, contiguous runs, larger ones first."""
     share, more = divmod(nthreads, nprocs)
@@ -69,9 +76,16 @@ class Place:
 
     @staticmethod
     def of_environment(
-        nthreads: int | None = None, layout: Sequence[int] | None = None
+        nthreads: int | None = None,
+        layout: Sequence[int] | None = None,
+        partner: Any = None,
     ) -> "Place":
-        """RANK, WORLD_SIZE, ..., FIRN_THREADS, FIRN_LAYOUT, FIRN_JOB."""
+        """RANK, WORLD_SIZE, ..., FIRN_THREADS, FIRN_LAYOUT, FIRN_JOB.
+
+        ``partner`` (``finetune.Mate``): the place of a co-trained job in the
+        same processes. Its name and number of threads are its own, its threads
+        are in even runs, and its group listens at the next port.
+        """
         place = Place()
         place.nprocs = number_of("WORLD_SIZE", 1, 1, 4096)
         place.rank = number_of("RANK", 0, 0, place.nprocs - 1)
@@ -85,10 +99,22 @@ class Place:
         place.job = os.environ.get("FIRN_JOB") or "train"
         older = number_of("FIRN_EPOCH", 0, 0, 2**31 - 1)  # older schedulers'
         place.attempt = number_of("FIRN_ATTEMPT", older, 0, 2**31 - 1)
+        if partner is not None:
+            place._become(partner, nthreads)
+            return place
         place.nthreads = nthreads or number_of("FIRN_THREADS", place.nprocs, 1, 1 << 20)
         place.owner = list(layout) if layout is not None else place._layout()
         place._check()
         return place
+
+    def _become(self, partner: Any, nthreads: int | None) -> None:
+        """The place of a co-trained job."""
+        self.job, self.attempt = partner.job, partner.attempt
+        self.port += 1
+        self.nthreads = nthreads or partner.nthreads or self.nprocs
+        if self.nthreads < self.nprocs:
+            raise FirnError(f"{self.nthreads} threads on {self.nprocs} processes")
+        self.owner = even_layout(self.nthreads, self.nprocs)
 
     def _layout(self) -> list[int]:
         """FIRN_LAYOUT, or even runs."""

@@ -52,7 +52,8 @@ static enum firn_status set_value(void *at, const char *text,
         return firn_fail(err, FIRN_EINVAL, "is empty");
     if (field->kind == JOB_ENV)
         return flag_word(&value->words, text, err);
-    if (field->kind == JOB_TYPES || field->kind == JOB_EVENTS) {
+    if (field->kind == JOB_TYPES || field->kind == JOB_WORDS ||
+        field->kind == JOB_EVENTS) {
         size_t before = value->words.n;
         FIRN_TRY(flag_words(&value->words, text, err));
         for (size_t i = before; i < value->words.n; i++)
@@ -235,6 +236,7 @@ static enum firn_status put_value(struct firn_buf *out, const char *key,
     case JOB_ENV:
         return put_env(out, &value->words, err);
     case JOB_TYPES:
+    case JOB_WORDS:
     case JOB_EVENTS:
         return put_list(out, key, value->words.at, value->words.n, err);
     default:

@@ -482,6 +482,33 @@ static void put_log(const json_t *job, struct firn_buf *out)
     buf_putc(out, '\n');
 }
 
+/* "can: resize, passes (reported)": the orders that its trainer obeys. */
+static void put_abilities(const json_t *job, struct firn_buf *out)
+{
+    const json_t *can = json_object_get(job, "can"), *word;
+    size_t i;
+    if (!json_is_array(can))
+        return;
+    buf_puts(out, "can: ");
+    json_array_foreach(can, i, word)
+    {
+        buf_puts(out, i > 0 ? ", " : "");
+        safe_puts(out, json_string_value(word));
+    }
+    buf_printf(out, "%s (%s)\n", json_array_size(can) == 0 ? "none" : "",
+               answer_text(job, "can_from"));
+}
+
+/* "measured on its GPUs: 93 % busy, 12.5 GiB". */
+static void put_measured(const json_t *job, struct firn_buf *out)
+{
+    const json_t *measured = json_object_get(job, "measured");
+    if (json_is_object(measured))
+        buf_printf(out, "measured on its GPUs: %.0f %% busy, %.1f GiB\n",
+                   100 * answer_number(measured, "utilisation", 0),
+                   answer_number(measured, "memory_gib", 0));
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
@@ -489,7 +516,8 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
         "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
         "started_s", "submitted_s", "ended_s",  "epochs",     "file",
         "request",   "reported_s",  "progress", "not_merged", "log",
-        "epoch",     "attempts",    "ran_s",    NULL};
+        "epoch",     "attempts",    "ran_s",    "can",        "can_from",
+        "measured",  NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = answer_number(answer, "progress", -1);
     put_head(answer, out);
@@ -503,6 +531,8 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     buf_putc(out, '\n');
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
+    put_abilities(answer, out);
+    put_measured(answer, out);
     put_log(answer, out);
     answer_lines(answer, "not_merged", out);
     answer_fields(answer, printed, out);

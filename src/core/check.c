@@ -68,6 +68,32 @@ static const char *wrong_type(const struct firn_cluster *cluster,
     return NULL;
 }
 
+/* What would its trainer have to do and cannot? */
+static const char *unable(const struct firn_job *job,
+                          const struct firn_alloc *to)
+{
+    static const struct {
+        unsigned can;
+        const char *text;
+    } texts[] = {
+        {FIRN_CAN_PASSES, "would run in passes, which its trainer cannot"},
+        {FIRN_CAN_TENSOR,
+         "would be split in tensors, which its trainer cannot"},
+        {FIRN_CAN_SHARDED, "would be sharded, which its trainer cannot"},
+        {FIRN_CAN_PIPELINE, "would run in stages, which its trainer cannot"},
+        {FIRN_CAN_PARTNER, "would be merged, which its trainer cannot"},
+        {FIRN_CAN_AFTER,
+         "would start from another's weights, which its trainer cannot"},
+    };
+    unsigned lacks = firn_job_lacks(job, &to->how);
+    for (size_t i = 0; lacks != 0 && i < sizeof texts / sizeof *texts; i++)
+        if (lacks & texts[i].can)
+            return texts[i].text;
+    if (to->tunes != firn_job_tunes(job, to->tunes))
+        return "would tune what its trainer cannot";
+    return NULL;
+}
+
 /* May this job run on that many GPUs of those types? */
 static const char *unsuitable(const struct firn_cluster *cluster,
                               const struct firn_job *job,
@@ -83,6 +109,9 @@ static const char *unsuitable(const struct firn_cluster *cluster,
         return firn_job_is_gang(job)
                    ? "is a gang and would be split"
                    : "would hold fewer or more GPUs than it allows";
+    what = unable(job, to);
+    if (what != NULL)
+        return what;
     if (to->how.merged_with != FIRN_NO_JOB)
         return job->spec.may_merge ? NULL
                                    : "would be merged but does not allow it";

@@ -1,19 +1,46 @@
 /* forecast.c - a policy's questions, passed on to the engine.
  *
  * Keeps answers within what a policy may rely on: a rate is never negative,
- * a limit never beyond the job's own or what is up.
+ * a limit never beyond the job's own or what is up, and no way is answered that
+ * the job's trainer cannot obey (firn/can.h): its rate is 0, and a tuning that
+ * the trainer lacks is not counted. So a policy need not ask what a job can do.
  */
 #include <firn/forecast.h>
 
 #include "core/state.h"
+#include <firn/parallel.h>
 #include <math.h>
+
+/* Would its trainer have to do what it cannot? */
+static bool is_beyond(const struct firn_job *job, const struct firn_way *way)
+{
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.passes = way->passes;
+    how.tensor = way->tensor;
+    how.parallel = way->parallel;
+    how.stages = way->stages;
+    return firn_job_lacks(job, &how) != 0;
+}
+
+/* The way with the tunings that the job's trainer has. */
+static struct firn_way as_able(const struct firn_job *job,
+                               const struct firn_way *way)
+{
+    struct firn_way able = *way;
+    able.tunes = firn_job_tunes(job, way->tunes);
+    return able;
+}
 
 double firn_view_rate(const struct firn_view *view, const struct firn_job *job,
                       const struct firn_way *way)
 {
     if (view->forecast == NULL || view->forecast->rate == NULL)
         return (double)NAN;
-    double rate = view->forecast->rate(view->forecaster, job, way, view->now_s);
+    if (job->spec.cannot != 0 && is_beyond(job, way))
+        return 0;
+    struct firn_way able = as_able(job, way);
+    double rate =
+        view->forecast->rate(view->forecaster, job, &able, view->now_s);
     if (rate < 0)
         FIRN_BUG("job %d is forecast to go at rate %g", job->id, rate);
     return rate;
@@ -23,8 +50,11 @@ double firn_view_left_s(const struct firn_view *view,
                         const struct firn_job *job, const struct firn_way *way)
 {
     const struct firn_forecast_def *forecast = view->forecast;
+    if (job->spec.cannot != 0 && is_beyond(job, way))
+        return INFINITY;
+    struct firn_way able = as_able(job, way);
     if (forecast != NULL && forecast->left_s != NULL)
-        return forecast->left_s(view->forecaster, job, way, view->now_s);
+        return forecast->left_s(view->forecaster, job, &able, view->now_s);
     double left_s = job->spec.duration_s - firn_job_done_s(job, view->now_s);
     double rate = firn_view_rate(view, job, way);
     return rate == 0 ? INFINITY : left_s / rate;
@@ -50,7 +80,8 @@ int firn_view_gpus_max(const struct firn_view *view, const struct firn_job *job,
     const struct firn_forecast_def *forecast = view->forecast;
     int most = job->spec.gpus_max;
     if (forecast != NULL && forecast->gpus_max != NULL) {
-        int useful = forecast->gpus_max(view->forecaster, job, tunes);
+        int useful = forecast->gpus_max(view->forecaster, job,
+                                        firn_job_tunes(job, tunes));
         most = useful < most ? useful : most;
     }
     int up = gpus_at_once(view, job);
@@ -88,7 +119,26 @@ struct firn_load firn_view_load(const struct firn_view *view,
     struct firn_way submitted = {.gpus = job->spec.gpus, .type = FIRN_ANY_TYPE};
     if (forecast == NULL || forecast->load == NULL)
         return (struct firn_load){(double)NAN, (double)NAN};
-    return forecast->load(view->forecaster, job, way ? way : &submitted);
+    submitted = as_able(job, way ? way : &submitted);
+    return forecast->load(view->forecaster, job, &submitted);
+}
+
+bool firn_view_setting(const struct firn_view *view, const struct firn_job *job,
+                       const struct firn_way *way, struct firn_setting *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    struct firn_way able = as_able(job, way);
+    *out = (struct firn_setting){0, -1, 1};
+    if (forecast == NULL || forecast->setting == NULL || able.tunes == 0 ||
+        !forecast->setting(view->forecaster, job, &able, out))
+        return false;
+    if ((able.tunes & FIRN_TUNE_BATCH) == 0)
+        out->batch = 0;
+    if ((able.tunes & FIRN_TUNE_FREEZE) == 0) {
+        out->nfrozen = -1;
+        out->psi = 1;
+    }
+    return out->batch > 0 || out->nfrozen >= 0;
 }
 
 size_t firn_view_llm_ways(const struct firn_view *view,
@@ -98,7 +148,13 @@ size_t firn_view_llm_ways(const struct firn_view *view,
     const struct firn_forecast_def *forecast = view->forecast;
     if (forecast == NULL || forecast->llm_ways == NULL)
         return 0;
-    return forecast->llm_ways(view->forecaster, job, out, max);
+    size_t n = forecast->llm_ways(view->forecaster, job, out, max), kept = 0;
+    if (firn_job_can(job, FIRN_CAN_TENSOR))
+        return n;
+    for (size_t i = 0; i < n && i < max; i++)
+        if (!is_beyond(job, &out[i].way))
+            out[kept++] = out[i];
+    return kept;
 }
 
 unsigned firn_view_parallels(const struct firn_view *view,
@@ -107,7 +163,13 @@ unsigned firn_view_parallels(const struct firn_view *view,
     const struct firn_forecast_def *forecast = view->forecast;
     if (forecast == NULL || forecast->parallels == NULL)
         return 0;
-    return forecast->parallels(view->forecaster, job);
+    unsigned all = forecast->parallels(view->forecaster, job), can = all;
+    if (!firn_job_can(job, FIRN_CAN_SHARDED))
+        can &= ~(1u << FIRN_PARALLEL_SHARDED);
+    if (!firn_job_can(job, FIRN_CAN_PIPELINE))
+        can &= ~(1u << FIRN_PARALLEL_PIPELINE);
+    /* Without any of its ways the job is run as submitted. */
+    return can;
 }
 
 bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
@@ -117,7 +179,8 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
     const struct firn_forecast_def *forecast = view->forecast;
     if (forecast == NULL || forecast->merge == NULL || a == b ||
         !a->spec.may_merge || !b->spec.may_merge ||
-        (kind == FIRN_MERGE_TOGETHER && !firn_job_may_merge(a, b)))
+        (kind == FIRN_MERGE_TOGETHER && !firn_job_may_merge(a, b)) ||
+        (kind == FIRN_MERGE_AFTER && !firn_job_can(b, FIRN_CAN_AFTER)))
         return false;
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
 }

@@ -74,6 +74,7 @@ struct forecaster *forecaster_new(const struct forecaster_priors *priors)
 static void release(struct outlook *o)
 {
     mem_free(o->ends);
+    mem_free(o->freeze_storage);
     waytable_release(&o->answers);
     vec_release(&o->tried);
     *o = (struct outlook){0};
@@ -490,6 +491,54 @@ static void learn_setting(struct forecaster *f, struct outlook *o,
     refresh(f, o, report->job);
 }
 
+/* The variances that it reports are news: ways are worth something else. Those
+ * of frozen layers stay as they were when they froze. */
+static void learn_variance(struct forecaster *f, struct outlook *o,
+                           const struct forecaster_report *report)
+{
+    size_t n = report->nlayers, nfrozen = (size_t)fmax(report->nfrozen, 0);
+    struct firn_error ignored;
+    if (report->variance == NULL || n < 2 || nfrozen >= n)
+        return;
+    bool is_same = o->freeze.nlayers == n && o->freeze.nfrozen == nfrozen;
+    for (size_t i = nfrozen; i < n && is_same; i++)
+        is_same = o->freeze.value[i] == fmax(report->variance[i], 0);
+    if (is_same)
+        return;
+    if (o->freeze.nlayers != n) {
+        mem_free(o->freeze_storage);
+        o->freeze_storage =
+            mem_new(FIRN_FREEZE_DOUBLES(n), sizeof *o->freeze_storage);
+        firn_freeze_init(&o->freeze, o->freeze_storage, n);
+    }
+    if (firn_freeze_set(&o->freeze, nfrozen, &ignored) == FIRN_OK)
+        firn_freeze_observe(&o->freeze, report->variance, n, &ignored);
+    refresh(f, o, report->job);
+}
+
+bool forecaster_setting(struct forecaster *f, struct forecaster_key key,
+                        const struct firn_job *job, const struct firn_way *way,
+                        double done_s, struct firn_setting *out)
+{
+    struct outlook *o = outlook_of(f, key, job);
+    outlook_move(o, job, done_s);
+    struct firn_way as = outlook_plain(f, o, way);
+    if (o->app.profile == NULL || !(outlook_fit(f, o, job, &as) > 0) ||
+        (as.tunes & FIRN_TUNE_THREADS))
+        return false;
+    struct spread where =
+        spread_over(as.type, f->largest[as.type], as.gpus, as.nodes);
+    struct setting setting = outlook_setting(f, o, job, &where, &as);
+    *out = (struct firn_setting){0, -1, setting.psi};
+    if ((as.tunes & FIRN_TUNE_BATCH) && trainer_can_tune(o->app.profile))
+        out->batch = floor(setting.split.total);
+    if (o->freeze.nlayers > 1 && o->app.profile->layers >= 2)
+        out->nfrozen = (int)floor(setting.frozen * (double)o->freeze.nlayers /
+                                      o->app.profile->layers +
+                                  0.5);
+    return true;
+}
+
 void forecaster_learn(struct forecaster *f, struct forecaster_key key,
                       const struct forecaster_report *report)
 {
@@ -501,6 +550,7 @@ void forecaster_learn(struct forecaster *f, struct forecaster_key key,
         !(job->spec.duration_s > 0))
         return;
     learn_setting(f, o, report);
+    learn_variance(f, o, report);
     outlook_move(o, job, report->done_s);
     struct firn_way way = way_held(f, o, job, counts, &fit);
     if (!(fit > 0))

@@ -57,6 +57,8 @@ struct forecaster_report {
                          * there are several */
     double step_s;      /* of a step; <= 0: these four are not reported */
     int batch, passes, nfrozen;
+    const double *variance; /* of gradients, by layer; NULL: not reported */
+    size_t nlayers;
 };
 void forecaster_learn(struct forecaster *forecaster, struct forecaster_key key,
                       const struct forecaster_report *report);
@@ -117,6 +119,11 @@ struct firn_load forecaster_load(struct forecaster *forecaster,
                                  struct forecaster_key key,
                                  const struct firn_job *job,
                                  const struct firn_way *way, double done_s);
+/* What its trainer should set in that way, from its profile and its reports. */
+bool forecaster_setting(struct forecaster *forecaster,
+                        struct forecaster_key key, const struct firn_job *job,
+                        const struct firn_way *way, double done_s,
+                        struct firn_setting *out);
 size_t forecaster_llm_ways(struct forecaster *forecaster,
                            struct forecaster_key key,
                            const struct firn_job *job, struct firn_llm_way *out,

@@ -8,9 +8,11 @@
  *
  * T is the iteration of core/known.h on what the way names, with what the
  * trainer sets there (core/trainer.h): the batch and the layers that it tunes,
- * or those that it last reported, or as submitted. The reference is the job as
- * submitted, packed on the GPUs it asked for: its rate is 1 by definition. The
- * part of training is the one that the job is in.
+ * or those that it last reported, or as submitted. Layers are tuned by the
+ * variances that the job itself has reported, once there are some; before that
+ * by the profile's. The reference is the job as submitted, packed on the GPUs
+ * it asked for: its rate is 1 by definition. The part of training is the one
+ * that the job is in.
  *
  * Corrections do not come in here. Cost: one evaluation of the law; the
  * trainer's search when it tunes.
@@ -19,6 +21,8 @@
 #include "core/outlook.h"
 #include "core/threads.h"
 #include <math.h>
+
+#define PSI_MIN 0.01 /* as of core/trainer.c: every job ends */
 
 /* --- one job ------------------------------------------------------------- */
 
@@ -99,12 +103,66 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
 
 /* --- one way ------------------------------------------------------------- */
 
-static double by_profile(const struct forecaster *f, const struct outlook *o,
-                         const struct firn_job *job, const struct spread *where,
-                         const struct firn_way *way)
+/* For the callback of firn_tuner_best(). */
+struct layers_ask {
+    const struct forecaster *f;
+    const struct outlook *o;
+    const struct spread *where;
+    struct setting setting;
+};
+
+/* Layers of the profile for so many of those that the trainer reports. */
+static double profiled(const struct outlook *o, size_t nfrozen)
 {
-    const struct known *known = f->priors.known;
+    return (double)nfrozen * o->app.profile->layers / (double)o->freeze.nlayers;
+}
+
+static double samples_s(const void *context, int batch, size_t nfrozen)
+{
+    const struct layers_ask *a = context;
+    struct setting setting = a->setting;
+    (void)batch; /* one candidate: the one that is set */
+    setting.frozen = profiled(a->o, nfrozen);
+    double step_s =
+        known_fit_s(a->f->priors.known, &a->o->app, a->where, &setting);
+    return step_s > 0 ? setting.split.total / step_s : 0;
+}
+
+/* IceFrog's (15) on what the job itself reported: the layers with the most
+ * effective progress there, by its own variances. */
+static void tune_layers(const struct forecaster *f, const struct outlook *o,
+                        const struct firn_job *job, const struct spread *where,
+                        struct setting *setting)
+{
+    struct layers_ask context = {f, o, where, *setting};
+    struct firn_tuner tuner = firn_tuner_default();
+    struct firn_tuning best = {.psi = 1};
+    int batch = 1;
+    struct firn_tuner_ask ask = {.freeze = &o->freeze,
+                                 .batches = &batch,
+                                 .nbatches = 1,
+                                 .rate = samples_s,
+                                 .context = &context,
+                                 .progress = 1};
+    tuner.layer_step = 1 + o->freeze.nlayers / 32;
+    if (job->spec.frozen_max > 0)
+        tuner.max_share = fmin(tuner.max_share, job->spec.frozen_max);
+    firn_tuner_best(&tuner, &ask, &best);
+    setting->frozen = profiled(o, best.nfrozen);
+    setting->psi = fmax(best.psi, PSI_MIN);
+}
+
+struct setting outlook_setting(const struct forecaster *f,
+                               const struct outlook *o,
+                               const struct firn_job *job,
+                               const struct spread *where,
+                               const struct firn_way *way)
+{
     unsigned tunes = way->tunes;
+    bool is_measured = o->freeze.nlayers > 1 && (tunes & FIRN_TUNE_FREEZE) &&
+                       o->app.profile->layers >= 2;
+    if (is_measured)
+        tunes &= ~(unsigned)FIRN_TUNE_FREEZE;
     struct trainer_ask ask = {.app = &o->app,
                               .where = where,
                               .batch = outlook_batch(o, job),
@@ -112,19 +170,33 @@ static double by_profile(const struct forecaster *f, const struct outlook *o,
                               .passes = way->passes,
                               .frozen_max = job->spec.frozen_max,
                               .parallel = (enum firn_parallel)way->parallel,
-                              .stages = way->stages};
+                              .stages = way->stages,
+                              .job = job->id};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut =
         trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
     struct setting setting =
         trainer_setting(f->priors.trainer, &ask, is_cut ? o->part : stage);
-    if (!is_cut && o->setting.nfrozen > 0)
+    if (is_measured)
+        tune_layers(f, o, job, where, &setting);
+    else if (!is_cut && o->setting.nfrozen > 0)
         setting.frozen = o->setting.nfrozen; /* by its own account */
+    return setting;
+}
+
+static double by_profile(const struct forecaster *f, const struct outlook *o,
+                         const struct firn_job *job, const struct spread *where,
+                         const struct firn_way *way)
+{
+    const struct known *known = f->priors.known;
+    struct setting setting = outlook_setting(f, o, job, where, way);
     if (!known_fits(known, &o->app, where, &setting))
         return 0;
     struct running now = {known_fit_s(known, &o->app, where, &setting),
                           setting.split.total, setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
+    return running_rate(o->app.profile, o->part / o->parts.pieces, &o->ref,
+                        &now) *
+           (setting.belief > 0 ? setting.belief : 1);
 }
 
 /* The same of a way with elastic threads. */
@@ -146,7 +218,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
                               .where = &where,
                               .batch = outlook_batch(o, job),
                               .tunes = tunes,
-                              .frozen_max = job->spec.frozen_max};
+                              .frozen_max = job->spec.frozen_max,
+                              .job = job->id};
     size_t stage = o->part / o->parts.pieces;
     bool is_cut =
         trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
@@ -159,7 +232,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
         o->ref.batch,    known_fit_s};
     struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
                           setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now);
+    return running_rate(o->app.profile, stage, &o->ref, &now) *
+           (setting.belief > 0 ? setting.belief : 1);
 }
 
 double outlook_fit(const struct forecaster *f, const struct outlook *o,

@@ -111,7 +111,8 @@ static struct setting set_there(const struct forecaster *f,
                               .passes = way->passes,
                               .frozen_max = job->spec.frozen_max,
                               .parallel = (enum firn_parallel)way->parallel,
-                              .stages = way->stages};
+                              .stages = way->stages,
+                              .job = job->id};
     struct trainer *trainer = f->priors.trainer;
     if ((way->tunes & FIRN_TUNE_FREEZE) &&
         trainer_rule(trainer, o->app.profile, FIRN_TUNE_FREEZE) != FREEZE_OFF) {

@@ -27,6 +27,8 @@
  * Not kept over a restart. Cost: O(pairs seen) for an answer.
  */
 #include "core/forecaster_merge.h"
+#include "base/buf.h"
+#include "base/keep.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include <math.h>
@@ -148,4 +150,42 @@ void gains_learn(struct gains *gains, const char *base, const char *set,
                           mem_strdup(is_first ? other : set)},
                          together};
     vec_add(&gains->pairs, first);
+}
+
+void gains_save(const struct gains *gains, struct firn_buf *out)
+{
+    keep_int(out, (long)gains->pairs.n);
+    for (size_t i = 0; i < gains->pairs.n; i++) {
+        const struct gain *pair = &gains->pairs.at[i];
+        keep_text(out, pair->base);
+        keep_text(out, pair->set[0]);
+        keep_text(out, pair->set[1]);
+        keep_double(out, pair->together);
+    }
+}
+
+static const char *read_name(struct keep *in, struct firn_buf *out)
+{
+    size_t n = 0;
+    const char *text = keep_read_text(in, &n);
+    buf_clear(out);
+    buf_add(out, text, n);
+    buf_putc(out, '\0');
+    return out->at;
+}
+
+void gains_load(struct gains *gains, struct keep *in)
+{
+    struct firn_buf name[3] = {0};
+    long n = keep_read_int(in, 0, 1 << 20);
+    for (long i = 0; i < n && !in->is_bad; i++) {
+        const char *base = read_name(in, &name[0]);
+        const char *set = read_name(in, &name[1]);
+        const char *other = read_name(in, &name[2]);
+        double together = keep_read_double(in);
+        if (!in->is_bad)
+            gains_learn(gains, base, set, other, together);
+    }
+    for (int i = 0; i < 3; i++)
+        buf_release(&name[i]);
 }

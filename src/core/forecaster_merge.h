@@ -33,6 +33,11 @@ void gains_learn(struct gains *gains, const char *base, const char *set,
 /* What is to be expected of that sum. */
 double gains_together(const struct gains *gains, const char *base,
                       const char *set, const char *other);
+/* As text (base/keep.h), and back into empty ones. */
+struct firn_buf;
+struct keep;
+void gains_save(const struct gains *gains, struct firn_buf *out);
+void gains_load(struct gains *gains, struct keep *in);
 /* Times less work for the weights of another job. */
 double gains_after(const struct gains *gains);
 

@@ -12,8 +12,11 @@
  * (firn_pairs_xi), with the constant to begin with.
  *
  * A profile may have a table of slowdowns by GPU type and by the samples that
- * the two have in a pass. It is complete where it exists, so its rows hold as
- * they are for a question that names the ways.
+ * the two have in a pass. It is complete where it exists, so in a simulation
+ * its rows hold as they are for a question that names the ways. Live they come
+ * from other machines: a row is multiplied by what was seen of the pair over
+ * what its profile has for it, and is never below 1; a bad pair stays bad in
+ * every way.
  *
  * Pairs that were parted as bad ones stay bad.
  *
@@ -142,6 +145,16 @@ void forecaster_load_pairs(struct forecaster *f, const char *text)
 
 /* --- slowdowns ----------------------------------------------------------- */
 
+/* What live jobs showed of a pair over what the profile says; 1 without
+ * news. */
+static double seen_over_told(struct forecaster *f, struct forecaster_job job,
+                             struct forecaster_job other, int profile)
+{
+    double told = firn_profile_beside(&f->priors.known->profiles.at[profile],
+                                      other.job->spec.app);
+    return told > 0 ? forecaster_slowdown(f, job, other) / told : 1;
+}
+
 double forecaster_slowdown_in(struct forecaster *f, struct forecaster_job job,
                               const struct firn_way *way,
                               struct forecaster_job other,
@@ -157,9 +170,15 @@ double forecaster_slowdown_in(struct forecaster *f, struct forecaster_job job,
     struct firn_way as = outlook_plain(f, o, way);
     if (as.type < 0 || as.type >= f->priors.cluster->ntypes)
         return 0;
-    return firn_profile_beside_at(&f->priors.known->profiles.at[a],
-                                  f->priors.cluster->types[as.type].name,
-                                  samples, other.job->spec.app, other_samples);
+    double row =
+        firn_profile_beside_at(&f->priors.known->profiles.at[a],
+                               f->priors.cluster->types[as.type].name, samples,
+                               other.job->spec.app, other_samples);
+    if (!(row > 0) || f->priors.is_recorded)
+        return row;
+    if (forecaster_slowdown(f, job, other) == FORECASTER_BAD)
+        return FORECASTER_BAD;
+    return fmax(1, row * seen_over_told(f, job, other, a));
 }
 
 double forecaster_slowdown(struct forecaster *f, struct forecaster_job job,

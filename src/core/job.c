@@ -4,6 +4,7 @@
 #include <firn/job.h>
 
 #include "base/str.h"
+#include <firn/parallel.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,12 +33,39 @@ double firn_job_left_s(const struct firn_job *job, double now_s)
     return restart_s + left_s / job->rate;
 }
 
+bool firn_job_can(const struct firn_job *job, unsigned what)
+{
+    return (job->spec.cannot & what) == 0;
+}
+
+unsigned firn_job_tunes(const struct firn_job *job, unsigned tunes)
+{
+    if (!firn_job_can(job, FIRN_CAN_BATCH))
+        tunes &= ~(unsigned)FIRN_TUNE_BATCH;
+    if (!firn_job_can(job, FIRN_CAN_FREEZE))
+        tunes &= ~(unsigned)FIRN_TUNE_FREEZE;
+    return tunes;
+}
+
+unsigned firn_job_lacks(const struct firn_job *job, const struct firn_how *how)
+{
+    unsigned need = 0;
+    need |= how->passes > 1 ? FIRN_CAN_PASSES : 0u;
+    need |= how->tensor > 1 ? FIRN_CAN_TENSOR : 0u;
+    need |= how->parallel == FIRN_PARALLEL_SHARDED ? FIRN_CAN_SHARDED : 0u;
+    need |= how->stages > 1 ? FIRN_CAN_PIPELINE : 0u;
+    need |= how->merged_with != FIRN_NO_JOB ? FIRN_CAN_PARTNER : 0u;
+    need |= how->after != FIRN_NO_JOB ? FIRN_CAN_AFTER : 0u;
+    return need & job->spec.cannot;
+}
+
 bool firn_job_may_merge(const struct firn_job *a, const struct firn_job *b)
 {
     const char *one = a->spec.merge_key != NULL ? a->spec.merge_key : "";
     const char *two = b->spec.merge_key != NULL ? b->spec.merge_key : "";
     return a != b && a->spec.may_merge && b->spec.may_merge &&
-           strcmp(one, two) == 0;
+           firn_job_can(a, FIRN_CAN_PARTNER) &&
+           firn_job_can(b, FIRN_CAN_PARTNER) && strcmp(one, two) == 0;
 }
 
 bool firn_job_is_gang(const struct firn_job *job)

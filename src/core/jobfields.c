@@ -93,6 +93,39 @@ static bool read_choice(const struct job_field *field, const char *text,
     return false;
 }
 
+/* Adds a word to a list with `between` between its words. */
+static bool add_word(char **member, const char *text, char between)
+{
+    struct firn_buf all = {0};
+    if (member == NULL)
+        return true;
+    if (*member != NULL && **member != '\0')
+        buf_printf(&all, "%s%c", *member, between);
+    buf_puts(&all, text);
+    mem_free(*member);
+    *member = all.at;
+    return true;
+}
+
+/* One of the field's words, each of them once; `none` stands alone. */
+static bool read_word(const struct job_field *field, const char *text,
+                      char **member, char *what)
+{
+    const char *before = member != NULL && *member != NULL ? *member : "";
+    bool is_none = strcmp(text, "none") == 0;
+    if (!read_choice(field, text, NULL, what))
+        return false;
+    if (before[0] != '\0' && (is_none || strcmp(before, "none") == 0))
+        return fail(what, "'none' or a list of words, not both");
+    for (const char *at = before; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        if (strlen(text) == n && memcmp(at, text, n) == 0)
+            return fail(what, "a list that has each word once");
+        at += n + (at[n] == ',');
+    }
+    return add_word(member, text, ',');
+}
+
 static bool read_type(const char *text, char **member, char *what)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyz"
@@ -100,15 +133,7 @@ static bool read_type(const char *text, char **member, char *what)
     size_t n = strlen(text);
     if (n == 0 || n >= FIRN_NAME_MAX || strspn(text, good) != n)
         return fail(what, "the name of a GPU type, such as a100");
-    if (member == NULL)
-        return true;
-    struct firn_buf all = {0};
-    if (*member != NULL && **member != '\0')
-        buf_printf(&all, "%s|", *member);
-    buf_puts(&all, text);
-    mem_free(*member);
-    *member = all.at;
-    return true;
+    return add_word(member, text, '|');
 }
 
 /* member[0]: failure, member[1]: lost. */
@@ -195,6 +220,8 @@ bool job_field_read(const struct job_field *field, const char *text,
         return read_choice(field, text, member, what);
     case JOB_TYPES:
         return read_type(text, member, what);
+    case JOB_WORDS:
+        return read_word(field, text, member, what);
     case JOB_EVENTS:
         return read_event(text, member, what);
     case JOB_WHOLE:

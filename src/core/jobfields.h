@@ -18,6 +18,7 @@
     X(PATH, char *, TEXT, "string")      \
     X(CHOICE, char *, TEXT, "string")    \
     X(TYPES, char *, TEXT, "string")     \
+    X(WORDS, char *, TEXT, "string")     \
     X(MODEL, char *, TEXT, "object")     \
     X(COMMAND, char **, LIST, "array")   \
     X(ENV, char **, LIST, "array")       \
@@ -74,7 +75,7 @@ struct job_field {
     enum job_kind kind;
     const char *key;     /* in a job file: "gpus", "retry.max"; NULL: none */
     int64_t least, most; /* of WHOLE, RANGE */
-    const char *words;   /* of CHOICE: "a|b" */
+    const char *words;   /* of CHOICE, WORDS: "a|b" */
     /* Values as text: if the key is not given; if its group is and it is not.
      * NULL: 0 or "". */
     const char *standard, *in_group;
@@ -112,10 +113,10 @@ size_t job_field_group(const struct job_field *field, const char **last);
 const struct job_field *job_field_find(const char *key);
 
 /* Reads a value from text into the member at `member` (NULL: only checks it);
- * texts that it replaces are freed. TYPES and EVENTS take one name at a time
- * and add it; RANGE and EVENTS also write the member behind theirs. ENV and
- * MODEL are not read by it. False: `what` says what the text should have been:
- * "a whole number from 0 to 100". */
+ * texts that it replaces are freed. TYPES, WORDS and EVENTS take one name at a
+ * time and add it; RANGE and EVENTS also write the member behind theirs. ENV
+ * and MODEL are not read by it. False: `what` says what the text should have
+ * been: "a whole number from 0 to 100". */
 bool job_field_read(const struct job_field *field, const char *text,
                     void *member, char what[JOB_WHAT_MAX]);
 

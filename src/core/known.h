@@ -97,6 +97,8 @@ struct setting {
     struct firn_batch_split split;
     double frozen; /* front layers */
     double psi;    /* what an iteration is worth for that, (0, 1] */
+    double belief; /* expected throughput / that of the fit, where a trainer
+                    * chose layers by wrong expectations; 0: they are equal */
     enum firn_parallel parallel; /* OWN: a whole copy on each GPU, of an
                                   * application that has no choice */
     int stages;

@@ -9,6 +9,9 @@
  * without it would never share. The slowdown is the forecast's, applied to
  * both.
  *
+ * A way that needs what the job's trainer cannot do is not on its menu: the
+ * forecast's answer to it is 0 (core/forecast.c).
+ *
  * Invariant: same view, same menu; ordered as offer.h says.
  * Cost: O(offers) questions to the forecast.
  */
@@ -56,16 +59,16 @@ static unsigned tunes_of(unsigned kinds)
 static void add_way(struct menu *menu, struct firn_way way)
 {
     const struct firn_job *job = menu->job;
-    struct firn_offer offer = {
-        .kinds = menu->kinds & (FIRN_OFFER_FREEZE | FIRN_OFFER_BATCH),
-        .way = way,
-    };
+    struct firn_offer offer = {.way = way};
     offer.mem_gib = (double)NAN;
-    offer.way.tunes = tunes_of(menu->kinds);
+    offer.way.tunes = firn_job_tunes(job, tunes_of(menu->kinds));
+    offer.kinds |= offer.way.tunes & FIRN_TUNE_FREEZE ? FIRN_OFFER_FREEZE : 0u;
+    offer.kinds |= offer.way.tunes & FIRN_TUNE_BATCH ? FIRN_OFFER_BATCH : 0u;
     offer.kinds |= way.gpus != job->spec.gpus ? FIRN_OFFER_ELASTIC : 0u;
     offer.kinds |= way.parallel != 0 ? FIRN_OFFER_PARALLEL : 0u;
     offer.kinds |= menu->kinds & FIRN_OFFER_TYPES;
     offer.rate = firn_view_rate(menu->view, job, &offer.way);
+    firn_view_setting(menu->view, job, &offer.way, &offer.setting);
     if (offer.rate > 0)
         add(menu, &offer);
 }
@@ -162,6 +165,8 @@ const struct firn_offer *firn_offer_passes(const struct firn_view *view,
     int gpus = job->spec.gpus;
     int most = job->spec.batch > 0 ? job->spec.batch / gpus : PASSES_UNTOLD;
     most = most < PASSES_MAX ? most : PASSES_MAX;
+    if (!firn_job_can(job, FIRN_CAN_PASSES))
+        most = 0; /* one pass alone */
     for (int passes = 1; passes == 1 || passes / 2 < most; passes *= 2) {
         struct firn_offer offer = {
             .way = {.gpus = gpus, .type = type, .passes = passes}};

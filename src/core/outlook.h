@@ -15,6 +15,7 @@
 #include "core/forecaster.h"
 #include "core/llmjobs.h"
 #include "core/waytable.h"
+#include <firn/freeze.h>
 #include <firn/sharing.h>
 
 /* How much the newest of several reports of one condition counts. */
@@ -66,6 +67,9 @@ struct outlook {
     size_t stay; /* the way of the last report, from 1 on; 0: it shared GPUs */
     int useful_gpus; /* beyond them it was seen to get slower; 0: never */
     struct reported setting; /* by the last report that has it */
+    /* Variances of its gradients as reported; nlayers 0: none were. */
+    struct firn_freeze freeze;
+    double *freeze_storage;
 
     /* Beside another job before it was ever alone. */
     struct firn_way beside_way;
@@ -146,6 +150,12 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
 struct firn_way outlook_plain(const struct forecaster *f,
                               const struct outlook *o,
                               const struct firn_way *way);
+/* The settings of its trainer on `where`, run that way, by a profile. */
+struct setting outlook_setting(const struct forecaster *f,
+                               const struct outlook *o,
+                               const struct firn_job *job,
+                               const struct spread *where,
+                               const struct firn_way *way);
 /* The batch that its trainer is taken to have, where it tunes none. */
 double outlook_batch(const struct outlook *o, const struct firn_job *job);
 

@@ -106,7 +106,8 @@ static void record(struct firn_plan *plan, struct plan_entry entry)
 {
     int *latest = &plan->latest.at[entry.job->slot];
     if (entry.kind == PLAN_HOLD)
-        entry.alloc.tunes = plan->state->policy->tunes;
+        entry.alloc.tunes =
+            firn_job_tunes(entry.job, plan->state->policy->tunes);
     entry.previous = *latest - 1;
     vec_add(&plan->entries, entry);
     *latest = (int)plan->entries.n;

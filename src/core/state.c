@@ -9,7 +9,8 @@
  *     state says, under the key the policy gave last;
  * (4) ids only grow, so the list is by id with appends alone;
  * (5) a job whose GPUs are of one type for life accepts that type alone from
- *     the moment it first holds some.
+ *     the moment it first holds some;
+ * (6) a job whose trainer cannot resize is a gang of the GPUs it asked for.
  */
 #include "core/state.h"
 #include "core/accept.h"
@@ -132,13 +133,16 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
     struct job_accept accept = {.resizes =
                                     state->policy->does & FIRN_DOES_RESIZE};
     char why[JOB_WHY_MAX];
-    if (!job_accept(spec, &state->cluster, &accept, why))
+    struct firn_job_spec as = *spec;
+    if ((as.cannot & FIRN_CAN_RESIZE) && as.gpus > 0) /* (6) */
+        as.gpus_min = as.gpus_max = as.gpus;
+    if (!job_accept(&as, &state->cluster, &accept, why))
         return firn_fail(err, FIRN_EINVAL, "job '%.80s' %s", spec->name, why);
     if (id < 0 || (size_t)id < state->by_id.n)
         return firn_fail(err, FIRN_EINVAL, "job '%.80s': id %d is not new",
                          spec->name, id);
     struct state_job *sj = new_job(state);
-    fill_job(state, sj, id, spec, now_s);
+    fill_job(state, sj, id, &as, now_s);
     sj->job.type_mask = accept.types;
     vec_reserve(&state->by_id, (size_t)id + 1);
     state->by_id.n = (size_t)id + 1;

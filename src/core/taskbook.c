@@ -34,6 +34,7 @@
  */
 #include "core/taskbook.h"
 #include "base/fmath.h"
+#include "base/keep.h"
 #include "base/mem.h"
 #include "base/vec.h"
 #include <firn/losscurve.h>
@@ -223,14 +224,17 @@ void taskbook_offline(struct taskbook *book, const char *base,
 
 void taskbook_score(struct taskbook *book, int from, int to, double score)
 {
+    bool is_new = false;
     if (!isfinite(score) || from == to)
         return;
     for (int kind = 0; kind < KINDS; kind++) {
         struct pair *pair = pair_at(book, to, from, (enum firn_merge_kind)kind);
+        is_new = is_new || !pair->has_score || pair->score != score;
         pair->score = score;
         pair->has_score = true;
     }
-    changed(book, to);
+    if (is_new)
+        changed(book, to);
 }
 
 void taskbook_begin(struct taskbook *book, const struct task_run *run)
@@ -294,6 +298,13 @@ double taskbook_first_loss(struct taskbook *book, int task)
 {
     struct task *t = task_at(book, task);
     return t->has_curve ? firn_losscurve_at(&t->curve, 0).value : (double)NAN;
+}
+
+double taskbook_loss(struct taskbook *book, int task, int epoch)
+{
+    struct task *t = task_at(book, task);
+    return t->has_curve ? firn_losscurve_at(&t->curve, epoch).value
+                        : (double)NAN;
 }
 
 /* --- the line and the effects -------------------------------------------- */
@@ -454,4 +465,190 @@ bool taskbook_answer(struct taskbook *book, const struct task_run *run,
     if (pair->is_known)
         *out = pair->answer;
     return pair->is_known;
+}
+
+/* --- keeping it ---------------------------------------------------------- */
+
+static const char WHOSE[] = "taskbook";
+enum { VERSION = 1, MOST = 1 << 20 };
+
+static void save_mean(struct firn_buf *out, const struct mean *m)
+{
+    keep_double(out, m->n);
+    keep_double(out, m->sum);
+}
+
+static struct mean load_mean(struct keep *in)
+{
+    double n = keep_read_double(in);
+    return (struct mean){n, keep_read_double(in)};
+}
+
+/* Most of a book's means are empty: the others have their number before them.
+ */
+static void save_epochs(struct firn_buf *out, const struct mean by_epoch[])
+{
+    for (int i = 0; i < EPOCHS; i++)
+        if (by_epoch[i].n > 0) {
+            keep_int(out, i);
+            save_mean(out, &by_epoch[i]);
+        }
+    keep_int(out, EPOCHS);
+}
+
+static void load_epochs(struct keep *in, struct mean by_epoch[])
+{
+    for (;;) {
+        long i = keep_read_int(in, 0, EPOCHS);
+        if (i == EPOCHS || in->is_bad)
+            return;
+        by_epoch[i] = load_mean(in);
+    }
+}
+
+static void save_curve(struct firn_buf *out, const struct firn_losscurve *c)
+{
+    for (int i = 0; i < 4; i++)
+        keep_double(out, c->b[i]);
+    keep_double(out, c->scale);
+    keep_double(out, c->noise);
+    keep_double(out, c->k_min);
+    keep_double(out, c->k_max);
+}
+
+static void load_curve(struct keep *in, struct firn_losscurve *c)
+{
+    for (int i = 0; i < 4; i++)
+        c->b[i] = keep_read_double(in);
+    c->scale = keep_read_double(in);
+    c->noise = keep_read_double(in);
+    c->k_min = keep_read_double(in);
+    c->k_max = keep_read_double(in);
+}
+
+/* Does it say anything of the pair? */
+static bool is_blank(const struct pair *pair)
+{
+    return !pair->has_score && pair->seen == 0 && !(pair->ends.n > 0);
+}
+
+static void save_pairs(struct firn_buf *out, const struct task *t)
+{
+    for (size_t i = 0; i < t->pairs.n; i++) {
+        const struct pair *pair = &t->pairs.at[i];
+        if (is_blank(pair))
+            continue;
+        keep_int(out, (long)i);
+        keep_int(out, pair->has_score);
+        keep_double(out, pair->score);
+        keep_int(out, pair->seen);
+        keep_int(out, pair->latest);
+        save_mean(out, &pair->ends);
+        save_epochs(out, pair->by_epoch);
+    }
+    keep_int(out, MOST);
+}
+
+static void load_pairs(struct keep *in, struct taskbook *book, int task,
+                       long ntasks)
+{
+    for (;;) {
+        long i = keep_read_int(in, 0, MOST);
+        if (i == MOST || in->is_bad)
+            return;
+        if (i >= ntasks * KINDS) {
+            in->is_bad = true;
+            return;
+        }
+        struct pair *pair = pair_at(book, task, (int)(i / KINDS),
+                                    (enum firn_merge_kind)(i % KINDS));
+        pair->has_score = keep_read_int(in, 0, 1) != 0;
+        pair->score = keep_read_double(in);
+        pair->seen = (int)keep_read_int(in, 0, MOST);
+        pair->latest = (int)keep_read_int(in, 0, EPOCHS);
+        pair->ends = load_mean(in);
+        load_epochs(in, pair->by_epoch);
+    }
+}
+
+void taskbook_save(const struct taskbook *book, struct firn_buf *out)
+{
+    keep_begin(out, WHOSE, VERSION);
+    keep_int(out, (long)book->bases.n);
+    for (size_t i = 0; i < book->bases.n; i++)
+        keep_text(out, book->bases.at[i].name);
+    keep_int(out, (long)book->tasks.n);
+    for (size_t i = 0; i < book->tasks.n; i++) {
+        const struct task *t = &book->tasks.at[i];
+        keep_text(out, t->set);
+        keep_int(out, t->base);
+        keep_double(out, t->target > 0 ? t->target : 0);
+        keep_double(out, t->limit);
+        keep_int(out, t->seen);
+        keep_int(out, t->fitted);
+        for (int kind = 0; kind < KINDS; kind++)
+            keep_int(out, t->is_tried[kind]);
+        save_mean(out, &t->ends);
+        save_epochs(out, t->by_epoch);
+        keep_int(out, t->has_curve);
+        if (t->has_curve)
+            save_curve(out, &t->curve);
+        save_pairs(out, t);
+    }
+}
+
+static char *load_text(struct keep *in)
+{
+    size_t n = 0;
+    const char *text = keep_read_text(in, &n);
+    char *copy = mem_new(n + 1, 1);
+    memcpy(copy, text, n);
+    return copy;
+}
+
+static void load_task(struct keep *in, struct taskbook *book, long nbases,
+                      long ntasks)
+{
+    struct task t = {.set = load_text(in)};
+    t.base = (int)keep_read_int(in, 0, nbases - 1);
+    double target = keep_read_double(in);
+    t.target = target > 0 ? target : (double)NAN;
+    t.limit = keep_read_double(in);
+    t.seen = (int)keep_read_int(in, 0, MOST);
+    t.fitted = (int)keep_read_int(in, 0, MOST);
+    for (int kind = 0; kind < KINDS; kind++)
+        t.is_tried[kind] = keep_read_int(in, 0, 1) != 0;
+    t.ends = load_mean(in);
+    load_epochs(in, t.by_epoch);
+    t.has_curve = keep_read_int(in, 0, 1) != 0;
+    if (t.has_curve)
+        load_curve(in, &t.curve);
+    vec_add(&book->tasks, t);
+    load_pairs(in, book, (int)book->tasks.n - 1, ntasks);
+}
+
+enum firn_status taskbook_load(struct taskbook *book, struct firn_bytes text,
+                               struct firn_error *err)
+{
+    struct keep in;
+    struct taskbook *read = taskbook_new();
+    enum firn_status status = keep_open(&in, text, WHOSE, VERSION, err);
+    if (status == FIRN_OK) {
+        long nbases = keep_read_int(&in, 0, MOST);
+        for (long i = 0; i < nbases && !in.is_bad; i++) {
+            struct base base = {.name = load_text(&in), .version = 1};
+            vec_add(&read->bases, base);
+        }
+        long ntasks = keep_read_int(&in, 0, MOST);
+        for (long i = 0; i < ntasks && !in.is_bad; i++)
+            load_task(&in, read, nbases, ntasks);
+        status = keep_close(&in, err);
+    }
+    if (status == FIRN_OK) {
+        struct taskbook old = *book;
+        *book = *read;
+        *read = old;
+    }
+    taskbook_free(read);
+    return status;
 }

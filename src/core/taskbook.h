@@ -10,6 +10,7 @@
  */
 #ifndef CORE_TASKBOOK_H
 #define CORE_TASKBOOK_H
+#include <firn/bytes.h>
 #include <firn/forecast.h>
 #include <firn/transfer.h>
 
@@ -67,5 +68,19 @@ bool taskbook_answer(struct taskbook *book, const struct task_run *run,
                      struct taskbook_answer *out);
 /* The loss before the first epoch, by the task's own curve; NaN: not known. */
 double taskbook_first_loss(struct taskbook *book, int task);
+/* The loss after `epoch` epochs alone, by the task's own curve; NaN: not known.
+ */
+double taskbook_loss(struct taskbook *book, int task, int epoch);
+
+/* --- keeping it ---------------------------------------------------------- */
+
+/* Appends all observations as text (base/keep.h), but those of
+ * taskbook_offline(), which the caller hands in anew. */
+struct firn_buf;
+void taskbook_save(const struct taskbook *book, struct firn_buf *out);
+/* Into an empty book, which then has the same answers. FIRN_EDATA: the text is
+ * damaged, or of another version; the book stays empty. */
+enum firn_status taskbook_load(struct taskbook *book, struct firn_bytes text,
+                               struct firn_error *err);
 
 #endif

@@ -15,12 +15,14 @@
  *                    first, counted in effective progress (IceFrog (2)).
  *   penalty          IceFrog's tuner (15): the layers with the most effective
  *                    progress now, at most 90 % of them.
- * The last two owe 1/psi - 1 iterations for each. psi (3) needs the variance
- * each layer had when it was frozen, hence what came before. That is taken as
- * if the job had always been where it is: so a setting is a pure function of
- * where and how far, and a job that comes back finds it unchanged. With the
- * batch tuned too, each part tunes the batch for the layers that were frozen
- * in the part before, then the layers for that batch.
+ * The last two choose by fitted step times, or by wrong ones (a doubt): then
+ * the choice may be a bad one, and what is expected of it wrong (`belief`).
+ * They owe 1/psi - 1 iterations for each. psi (3) needs the variance each layer
+ * had when it was frozen, hence what came before. That is taken as if the job
+ * had always been where it is: so a setting is a pure function of where and how
+ * far, and a job that comes back finds it unchanged. With the batch tuned too,
+ * each part tunes the batch for the layers that were frozen in the part before,
+ * then the layers for that batch.
  *
  * Invariants: (1) psi >= PSI_MIN, so every job ends; (2) settings do not
  * depend on the order of questions.
@@ -49,6 +51,7 @@ struct course_key {
     int stages;
     bool tunes_batch;
     enum freeze_rule rule;
+    firn_job_id job; /* FIRN_NO_JOB without a doubt */
 };
 
 struct course {
@@ -63,6 +66,7 @@ struct course {
 struct trainer {
     const struct known *known;
     enum freeze_rule rule;
+    struct trainer_doubt doubt;
     struct course **cells; /* by hash; a power of two of them */
     size_t ncells, n;
 };
@@ -97,6 +101,12 @@ void trainer_free(struct trainer *t)
     trainer_clear(t);
     mem_free(t->cells);
     mem_free(t);
+}
+
+void trainer_set_doubt(struct trainer *t, struct trainer_doubt doubt)
+{
+    trainer_clear(t);
+    t->doubt = doubt;
 }
 
 enum freeze_rule trainer_rule(const struct trainer *trainer,
@@ -188,13 +198,20 @@ struct layers_ask {
     struct setting setting;
 };
 
+static double belief(const struct layers_ask *a, size_t nfrozen)
+{
+    const struct trainer_doubt *doubt = &a->t->doubt;
+    return doubt->factor != NULL ? doubt->factor(doubt->arg, a->ask, nfrozen)
+                                 : 1;
+}
+
 static double samples_s(const void *context, int batch, size_t nfrozen)
 {
     const struct layers_ask *a = context;
     struct setting setting = a->setting;
     (void)batch; /* one candidate: the one that is set */
     setting.frozen = (double)nfrozen;
-    return setting.split.total /
+    return belief(a, nfrozen) * setting.split.total /
            known_fit_s(a->t->known, a->ask->app, a->ask->where, &setting);
 }
 
@@ -272,6 +289,7 @@ static void freeze(struct course *c, const struct trainer *t,
         FIRN_BUG("%s", err.text);
     size_t nfrozen = choose_layers(c, &a, share);
     setting->frozen = (double)nfrozen;
+    setting->belief = belief(&a, nfrozen);
     if (c->storage == NULL)
         return;
     setting->psi = fmax(firn_freeze_penalty(&c->freeze, nfrozen), PSI_MIN);
@@ -294,6 +312,7 @@ static uint64_t hash(const struct course_key *k)
     h = mix(h, (uint64_t)k->fullest << 32 | (uint64_t)(int64_t)k->batch);
     h = mix(h, (uint64_t)k->passes << 32 | (uint64_t)(1e6 * k->frozen_max));
     h = mix(h, (uint64_t)k->stages << 32 | (uint64_t)k->parallel);
+    h = mix(h, (uint64_t)k->job);
     return mix(h, (uint64_t)k->rule << 1 | k->tunes_batch);
 }
 
@@ -304,7 +323,8 @@ static bool is_same(const struct course_key *a, const struct course_key *b)
            a->fullest == b->fullest && a->batch == b->batch &&
            a->passes == b->passes && a->tunes_batch == b->tunes_batch &&
            a->rule == b->rule && a->frozen_max == b->frozen_max &&
-           a->parallel == b->parallel && a->stages == b->stages;
+           a->parallel == b->parallel && a->stages == b->stages &&
+           a->job == b->job;
 }
 
 /* Where the course of that key is or belongs. */
@@ -361,6 +381,7 @@ static struct course *course_of(struct trainer *t,
         .stages = ask->stages,
         .tunes_batch = tunes && trainer_can_tune(ask->app->profile),
         .rule = rule,
+        .job = t->doubt.factor != NULL ? ask->job : FIRN_NO_JOB,
     };
     key.batch = key.tunes_batch ? 0 : ask->batch;
     key.passes = key.tunes_batch ? 0 : ask->passes;

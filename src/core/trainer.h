@@ -11,6 +11,17 @@
 #include "core/known.h"
 
 struct trainer;
+struct trainer_ask;
+
+/* Wrong expectations of throughput, by which trainers choose layers: `factor`
+ * is the expected throughput of the job there with this number of front layers
+ * frozen, divided by that of the fit; > 0, and the same whenever it is asked.
+ */
+struct trainer_doubt {
+    double (*factor)(const void *arg, const struct trainer_ask *ask,
+                     size_t nfrozen);
+    const void *arg;
+};
 
 /* How trainers freeze front layers: trainer.c has the rules. A rule holds for
  * every job, also where the policy leaves it to the trainer. */
@@ -26,6 +37,9 @@ enum freeze_rule {
 /* `known` is borrowed. The caller frees. */
 struct trainer *trainer_new(const struct known *known, enum freeze_rule rule);
 void trainer_free(struct trainer *trainer);
+/* From now on trainers choose layers by these expectations; settings then
+ * differ between jobs. */
+void trainer_set_doubt(struct trainer *trainer, struct trainer_doubt doubt);
 /* Forgets what it remembers: the step times behind it have changed. */
 void trainer_clear(struct trainer *trainer);
 
@@ -48,6 +62,7 @@ struct trainer_ask {
     double frozen_max;           /* as in struct firn_job_spec */
     enum firn_parallel parallel; /* as in struct firn_how */
     int stages;
+    firn_job_id job; /* read only with a doubt */
 };
 
 /* Parts that its settings may differ in. */

@@ -77,6 +77,9 @@ struct api_host {
     void (*changed)(void *arg, struct live_job *job);
     /* After book_cancel(): end the job. */
     void (*cancel)(void *arg, struct live_job *job);
+    /* How much its GPUs are used at present, as the engine measures it; false:
+     * not known. MAY be NULL. */
+    bool (*load)(void *arg, const struct live_job *job, struct firn_load *out);
     /* After book_report(); `job->orders` is what goes back to the trainer. */
     void (*reported)(void *arg, struct live_job *job);
 

@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/abilities.h"
 #include "daemon/apiwork.h"
 #include <firn/message.h>
 
@@ -214,6 +215,32 @@ static void add_not_merged(struct firn_buf *out, const struct api *api,
     buf_release(&list);
 }
 
+static void add_abilities(struct firn_buf *out, const struct live_job *job)
+{
+    enum abilities_from from;
+    unsigned can = abilities_of(job, &from);
+    jsonbuf_open(out, "can", '[');
+    for (unsigned i = 0; i < FIRN_CAN_WORDS; i++)
+        if (can >> i & 1)
+            jsonbuf_text(out, NULL, firn_can_name(1u << i));
+    jsonbuf_close(out, ']');
+    jsonbuf_text(out, "can_from", abilities_from_name(from));
+}
+
+/* Left out when nothing is known. */
+static void add_measured(struct firn_buf *out, const struct api *api,
+                         const struct live_job *job)
+{
+    struct firn_load load;
+    if (job->state != LIVE_RUNNING || api->host.load == NULL ||
+        !api->host.load(api->host.arg, job, &load))
+        return;
+    jsonbuf_open(out, "measured", '{');
+    jsonbuf_double(out, "utilisation", load.util);
+    jsonbuf_double(out, "memory_gib", load.mem_gib);
+    jsonbuf_close(out, '}');
+}
+
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job)
 {
@@ -222,6 +249,8 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     if (live_state_is_over(job->state))
         jsonbuf_int(out, "exit_status", job->exit_status);
     add_not_merged(out, api, job);
+    add_abilities(out, job);
+    add_measured(out, api, job);
     add_ask(out, &job->ask);
     add_report(out, job);
     api_json_log(out, api, job);

@@ -100,6 +100,10 @@ static void keep_report(struct live_job *job, int64_t attempt,
     job->last = *report;
     if (report->progress < 0)
         job->last.progress = before.progress;
+    if (report->can < 0)
+        job->last.can = before.can;
+    if (report->prepare_s < 0)
+        job->last.prepare_s = before.prepare_s;
     if (report->step == 0 && job->reported_attempt == attempt)
         job->last.step = before.step;
     job->last.variance = NULL;
@@ -144,7 +148,8 @@ enum firn_status book_orders(struct book *book, struct live_job *job,
     bool is_same = job->orders.nfrozen == orders->nfrozen &&
                    job->orders.passes == orders->passes &&
                    job->orders.stop == orders->stop &&
-                   job->orders.prepare_s == orders->prepare_s;
+                   job->orders.prepare_s == orders->prepare_s &&
+                   job->orders.batch == orders->batch;
     if (is_same)
         return FIRN_OK;
     job->orders = *orders;

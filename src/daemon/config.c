@@ -444,6 +444,7 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
 {
     if (config->file != NULL)
         FIRN_TRY(read_file(config, err));
+    config_live(config);
     if (config->engine == NULL)
         config->engine = "local";
     if (config->policy == NULL)

@@ -55,6 +55,7 @@ struct config {
     struct config_keep keep;
     const char **settings; /* "owner.option=value" */
     size_t nsettings, settings_cap;
+    size_t nlive; /* number of firnd's own settings, which are the first */
     bool wants_help, wants_version;
     bool is_usual; /* `state` is the default directory */
 };
@@ -88,6 +89,8 @@ enum firn_status config_check_user(const struct config *config, uid_t uid,
 /* Sets `keep` from the texts, else to the defaults. */
 enum firn_status config_keep_read(struct config *config,
                                   struct firn_error *err);
+/* Puts firnd's own settings before the others; called by config_finish(). */
+void config_live(struct config *config);
 void config_release(struct config *config);
 /* Creates the directories above the default state directory, which a new user
  * does not have; failures show when the state is opened. Creates none above a

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "core/accept.h"
 #include "core/llmjobs.h"
+#include "daemon/abilities.h"
 #include "daemon/jobfile.h"
 #include "daemon/mergekey.h"
 #include "daemon/recover.h"
@@ -144,11 +145,33 @@ void desk_ask_spec(const struct desk *desk, const struct live_ask *ask,
     fill_spec(desk, ask, submit_s, "", out);
 }
 
+/* The GPUs of a job that cannot resize: as many as it has, or last had, within
+ * its bounds; before its first start the most that it may have. */
+static int gpus_for_life(const struct desk *desk, const struct live_job *job,
+                         const struct track *track,
+                         const struct firn_job_spec *spec)
+{
+    const struct firn_job *now = track != NULL ? desk_job(desk, track) : NULL;
+    int gpus = spec->gpus;
+    if (now != NULL && now->held.nparts > 0)
+        gpus = now->held.ngpus;
+    else if (job->reported_s > 0 && job->last.nprocs > 0)
+        gpus = job->last.nprocs;
+    gpus = gpus < spec->gpus_max ? gpus : spec->gpus_max;
+    return gpus > spec->gpus_min ? gpus : spec->gpus_min;
+}
+
 void desk_spec(const struct desk *desk, const struct live_job *job,
                struct firn_job_spec *out)
 {
     const struct track *track = desk_track(desk, job->id);
     fill_spec(desk, &job->ask, job->submitted_s, job->gpu_type, out);
+    out->cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
+    if ((out->cannot & FIRN_CAN_RESIZE) && out->gpus > 0)
+        out->gpus = out->gpus_min = out->gpus_max =
+            gpus_for_life(desk, job, track, out);
+    if (job->ask.base[0] != '\0' && job->last.prepare_s > 0)
+        out->restart_s = job->last.prepare_s; /* as it was measured */
     if (track != NULL && track->nparted > 1)
         out->may_share = false; /* loop_guard.c */
     if (track != NULL && track->is_lone)
@@ -164,7 +187,8 @@ void desk_spec(const struct desk *desk, const struct live_job *job,
 static double progress_of(const struct live_job *job)
 {
     double progress = job->last.progress;
-    bool is_kept = job->ask.can_checkpoint && progress > 0;
+    bool is_kept = job->ask.can_checkpoint && progress > 0 &&
+                   job->reported_attempt >= job->anew;
     return is_kept ? fmin(progress, 1) : 0;
 }
 
@@ -189,6 +213,24 @@ static void relink(struct desk *desk, firn_job_id round_id)
         round_merged(desk->round, other->id, round_id);
 }
 
+/* What it holds, without the ways to run on it that its trainer has turned out
+ * not to obey. Its partner stays: loop_life.c parts two that do not go. */
+static struct firn_alloc as_able(const struct firn_job_spec *spec,
+                                 const struct firn_alloc *held)
+{
+    struct firn_alloc able = *held;
+    struct firn_job job = {.spec = *spec};
+    unsigned lacks = firn_job_lacks(&job, &held->how);
+    if (lacks & FIRN_CAN_PASSES)
+        able.how.passes = 0;
+    if (lacks & FIRN_CAN_TENSOR)
+        able.how.tensor = 0;
+    if (lacks & (FIRN_CAN_SHARDED | FIRN_CAN_PIPELINE))
+        able.how.parallel = able.how.stages = 0;
+    able.tunes = firn_job_tunes(&job, held->tunes);
+    return able;
+}
+
 enum firn_status desk_restore(struct desk *desk, struct live_job *job,
                               const struct firn_alloc *held,
                               struct firn_error *err)
@@ -197,8 +239,9 @@ enum firn_status desk_restore(struct desk *desk, struct live_job *job,
     double now_s = dock_now_s(desk->dock);
     struct firn_job_spec spec;
     desk_spec(desk, job, &spec);
+    struct firn_alloc able = as_able(&spec, held);
     struct round_job as = {
-        .id = new_round_id(desk, job->id), .spec = &spec, .held = held};
+        .id = new_round_id(desk, job->id), .spec = &spec, .held = &able};
     if (track->round_id != FIRN_NO_JOB)
         desk_withdraw(desk, track);
     as.past = track->past;

@@ -172,12 +172,12 @@ void desk_eta_ended(struct desk *desk, const struct track *track)
 
 /* --- what they need ------------------------------------------------------ */
 
-/* Only elastic jobs take orders to run a step in several passes. */
+/* A job that takes no orders of passes needs what it needs in one. */
 struct firn_load desk_load(const struct desk *desk, const struct firn_job *job,
-                           const struct firn_way *way, bool is_elastic)
+                           const struct firn_way *way)
 {
     struct firn_way as = *way;
-    as.passes = is_elastic ? way->passes : 0;
+    as.passes = firn_job_can(job, FIRN_CAN_PASSES) ? way->passes : 0;
     return liveforecast_load(desk->forecast, desk_book_id(desk, job->id), job,
                              &as);
 }

@@ -195,6 +195,7 @@ static void launch_others(struct dock *dock, const struct live_job *job,
                                        ? book_job(dock->book, job->how.after)
                                        : NULL;
     out->after = "";
+    out->anew = job->anew;
     if (partner != NULL) {
         dock->launch->mate = (struct firn_launch_mate){
             .job = partner->id,
@@ -213,10 +214,18 @@ static void launch_others(struct dock *dock, const struct live_job *job,
         if (its_s > 0 && !(out->ckpt_every_s > 0 && out->ckpt_every_s < its_s))
             out->ckpt_every_s = its_s;
     }
-    if (first != NULL && first->state == LIVE_SUCCEEDED) {
+    if (first != NULL && first->state == LIVE_SUCCEEDED && job->anew == 0) {
         out->after = ckpt_folder(dock, first);
         out->after_job = first->id;
     }
+}
+
+/* A trainer of a language model has no other source of its batch. */
+static int batch_of(const struct live_job *job)
+{
+    if (job->orders.batch > 0)
+        return job->orders.batch;
+    return job->ask.model[0] != '\0' ? job->ask.batch : 0;
 }
 
 bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
@@ -246,12 +255,22 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .freeze = freeze_of(dock, job),
         .freeze_max = ask->freeze_max,
         .target_metric = ask->target_metric,
+        .model = ask->model,
+        .precision = ask->precision,
+        .optimizer = ask->optimizer,
+        .attention = ask->attention,
+        .checkpointing = ask->checkpointing,
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
+        .batch = batch_of(job),
+        .batch_rule = ask->batch_rule,
+        .frozen = strcmp(freeze_of(dock, job), "penalty") == 0
+                      ? job->start_frozen
+                      : -1,
     };
     launch_others(dock, job, out);
     out->trouble = dock->launch->trouble;

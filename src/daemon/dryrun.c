@@ -98,13 +98,23 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(dry->loop->desk.forecast, a, b);
 }
 
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    const struct dryrun *dry = state;
+    struct liveforecast_job a = {book_id(dry, job), job};
+    struct liveforecast_job b = {book_id(dry, other), other};
+    return liveforecast_slowdown_in(dry->loop->desk.forecast, a, way, b,
+                                    other_way);
+}
+
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
     const struct dryrun *dry = state;
-    const struct live_job *live = book_job(dry->loop->book, book_id(dry, job));
-    bool is_elastic = live != NULL ? live->ask.is_elastic : dry->is_elastic;
-    return desk_load(&dry->loop->desk, job, way, is_elastic);
+    return desk_load(&dry->loop->desk, job, way);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -129,6 +139,8 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .slowdown_in =
+                                                          slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 
@@ -382,7 +394,6 @@ enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
         track != NULL ? desk_job(&loop->desk, track) : NULL;
     FIRN_TRY(open_copy(dry, loop, err));
     dry->is_known = q->is_known;
-    dry->is_elastic = q->is_elastic;
     dry->job =
         track != NULL ? track->round_id : (firn_job_id)loop->desk.books.n;
     if (now != NULL && now->held.nparts > 0) {

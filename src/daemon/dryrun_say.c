@@ -111,7 +111,7 @@ static bool starts_with(struct loop *loop, const struct question *asked,
     struct firn_error err = {0};
     struct dryrun dry = {.stretch = 1};
     struct firn_job_spec less = *asked->spec;
-    struct question q = {.spec = &less, .is_elastic = asked->is_elastic};
+    struct question q = {.spec = &less};
     less.gpus = less.gpus_min = gpus;
     if (asked->spec->gpus_max <= asked->spec->gpus_min) /* takes one number */
         less.gpus_max = gpus;
@@ -171,7 +171,6 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     if (spec.name == NULL || spec.name[0] == '\0')
         spec.name = "the job";
     struct question q = {.spec = &spec,
-                         .is_elastic = ask->is_elastic,
                          .is_known = ask->duration_s > 0 ||
                                      desk_guess_s(&loop->desk, ask) > 0};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);

@@ -31,7 +31,6 @@ struct dryrun {
     int nslowed;      /* running jobs that lost GPUs for its start */
     double stretch;   /* of what jobs that do not report still need */
     bool is_known;    /* how long the job in question takes */
-    bool is_elastic;  /* of one that is in no book */
     firn_job_id hung; /* the book's id of a job without a duration that ended
                        * before the one in question began; FIRN_NO_JOB */
     enum dryrun_limit limit;
@@ -44,7 +43,6 @@ struct question {
     const struct live_job *job;       /* NULL: none yet */
     const struct firn_job_spec *spec; /* of one that is not */
     bool is_known;                    /* how long it takes */
-    bool is_elastic;                  /* as its ask has it */
 };
 
 /* A copy of the present state in which the question is asked; `stretch` is set.

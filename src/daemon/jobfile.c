@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "core/jobvalue.h"
+#include "daemon/abilities.h"
 #include "daemon/jobfile_tree.h"
 #include <firn/cluster.h>
 #include <firn/llm.h>
@@ -158,6 +159,7 @@ static enum firn_status take_value(struct reading *r,
     case JOB_ENV:
         return take_env(r, key, value);
     case JOB_TYPES:
+    case JOB_WORDS:
     case JOB_EVENTS:
         return take_names(r, field, key, value, member);
     case JOB_MODEL:
@@ -508,5 +510,6 @@ void jobfile_spec(const struct live_ask *ask, double submit_s,
         .may_merge = may_merge(ask),
         .one_type = is_of_one_type(ask),
         .best_effort = strcmp(ask->guarantee, "none") == 0,
-        .training = training_of(ask)};
+        .training = training_of(ask),
+        .cannot = FIRN_CAN_ALL & ~abilities_asked(ask)};
 }

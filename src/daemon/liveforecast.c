@@ -181,7 +181,9 @@ void liveforecast_saw(struct liveforecast *f, firn_job_id id,
                                        .step_s = run->step_s,
                                        .batch = run->batch,
                                        .passes = run->passes,
-                                       .nfrozen = run->nfrozen};
+                                       .nfrozen = run->nfrozen,
+                                       .variance = run->variance,
+                                       .nlayers = run->nlayers};
     forecaster_learn(f->forecaster, key_as(f, id, run->job), &report);
 }
 
@@ -248,6 +250,27 @@ double liveforecast_slowdown(struct liveforecast *f,
                                with_key(f, other));
 }
 
+double liveforecast_slowdown_in(struct liveforecast *f,
+                                struct liveforecast_job job,
+                                const struct firn_way *way,
+                                struct liveforecast_job other,
+                                const struct firn_way *other_way)
+{
+    return forecaster_slowdown_in(f->forecaster, with_key(f, job), way,
+                                  with_key(f, other), other_way);
+}
+
+double liveforecast_slowdown_now(struct liveforecast *f,
+                                 struct liveforecast_job job,
+                                 struct liveforecast_job other)
+{
+    struct firn_way way = liveforecast_held(f, job.id, job.job);
+    way.counts = NULL; /* the next answer overwrites them */
+    struct firn_way theirs = liveforecast_held(f, other.id, other.job);
+    double xi = liveforecast_slowdown_in(f, job, &way, other, &theirs);
+    return xi > 0 ? xi : liveforecast_slowdown(f, job, other);
+}
+
 struct firn_load liveforecast_load(struct liveforecast *f, firn_job_id id,
                                    const struct firn_job *job,
                                    const struct firn_way *way)
@@ -265,6 +288,14 @@ size_t liveforecast_llm_ways(struct liveforecast *f, firn_job_id id,
 {
     return forecaster_llm_ways(f->forecaster, key_as(f, id, job), job, out,
                                max);
+}
+
+bool liveforecast_setting(struct liveforecast *f, firn_job_id id,
+                          const struct firn_job *job,
+                          const struct firn_way *way, struct firn_setting *out)
+{
+    return forecaster_setting(f->forecaster, key_as(f, id, job), job, way,
+                              job->done_s, out);
 }
 
 struct firn_way liveforecast_held(struct liveforecast *f, firn_job_id id,

@@ -26,6 +26,8 @@ struct liveforecast_run {
     const char *beside;         /* application of the other job, if it is one */
     double step_s; /* of a step; <= 0: these four are not reported */
     int batch, passes, nfrozen;
+    const double *variance; /* by layer; NULL: not reported */
+    size_t nlayers;
 };
 void liveforecast_saw(struct liveforecast *forecast, firn_job_id id,
                       const struct liveforecast_run *run);
@@ -66,6 +68,16 @@ double liveforecast_rate(struct liveforecast *forecast, firn_job_id id,
                          const struct firn_way *way);
 int liveforecast_gpus_max(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job, unsigned tunes);
+/* With both run in these ways; 0: ways make no difference to this pair. */
+double liveforecast_slowdown_in(struct liveforecast *forecast,
+                                struct liveforecast_job job,
+                                const struct firn_way *way,
+                                struct liveforecast_job other,
+                                const struct firn_way *other_way);
+/* By what the two hold now. */
+double liveforecast_slowdown_now(struct liveforecast *forecast,
+                                 struct liveforecast_job job,
+                                 struct liveforecast_job other);
 double liveforecast_slowdown(struct liveforecast *forecast,
                              struct liveforecast_job job,
                              struct liveforecast_job other);
@@ -76,6 +88,9 @@ struct firn_load liveforecast_load(struct liveforecast *forecast,
 size_t liveforecast_llm_ways(struct liveforecast *forecast, firn_job_id id,
                              const struct firn_job *job,
                              struct firn_llm_way *out, size_t max);
+bool liveforecast_setting(struct liveforecast *forecast, firn_job_id id,
+                          const struct firn_job *job,
+                          const struct firn_way *way, struct firn_setting *out);
 /* What the job holds, as a way; its `counts` until the next call. */
 struct firn_way liveforecast_held(struct liveforecast *forecast, firn_job_id id,
                                   const struct firn_job *job);

@@ -48,6 +48,21 @@ static const double FLUSH_S = 0.1, FLUSH_EVERY_S = 0.001;
 
 /* --- opening ------------------------------------------------------------- */
 
+/* What earlier firnds learned of fine-tuning tasks. */
+static void load_merges(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    enum firn_status status =
+        store_get_meta(loop->store, "merges", &text, &err);
+    if (status == FIRN_OK && text.n > 0)
+        status = livemerge_load(loop->desk.merges,
+                                (struct firn_bytes){text.at, text.n}, &err);
+    if (status == FIRN_EDATA)
+        log_warn("gains of fine-tuning tasks are learned anew: %s", err.text);
+    buf_release(&text);
+}
+
 static enum firn_status open_round(struct loop *loop, struct firn_error *err)
 {
     const struct firn_policy_def *policy = NULL;
@@ -62,6 +77,7 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         liveforecast_load_pairs(loop->desk.forecast, pairs.at);
     buf_release(&pairs);
     loop->desk.merges = livemerge_new();
+    load_merges(loop);
     enum firn_status status = loop_new_round(loop, policy, err);
     if (status != FIRN_OK && loop_unchoose(loop, err, &policy))
         status = loop_new_round(loop, policy, err);

@@ -19,11 +19,11 @@
 
 /* --- what is kept ------------------------------------------------------- */
 
-/* A line for the policy and for each setting. */
+/* A line for the policy and for each setting of the operator. */
 static void write_choice(const struct config *config, struct firn_buf *out)
 {
     buf_printf(out, "%s\n", config->policy);
-    for (size_t i = 0; i < config->nsettings; i++)
+    for (size_t i = config->nlive; i < config->nsettings; i++)
         buf_printf(out, "%s\n", config->settings[i]);
 }
 
@@ -118,6 +118,19 @@ static void take_chosen(struct loop *loop, char *at,
     }
 }
 
+/* Names firnd's own settings of the policy (config_live.c). */
+static void log_live(const struct config *config,
+                     const struct firn_policy_def *policy)
+{
+    size_t n = strlen(policy->name);
+    for (size_t i = 0; i < config->nlive; i++)
+        if (strncmp(config->settings[i], policy->name, n) == 0 &&
+            config->settings[i][n] == '.')
+            log_info("%s is set by firnd, unless you set it; 'firn policies "
+                     "%s' has the default of the paper",
+                     config->settings[i], policy->name);
+}
+
 enum firn_status loop_choose_policy(struct loop *loop,
                                     const struct firn_policy_def **out,
                                     struct firn_error *err)
@@ -133,7 +146,10 @@ enum firn_status loop_choose_policy(struct loop *loop,
         log_info("policy %s, as the API set it", policy->name);
     buf_release(&kept);
     *out = policy != NULL ? policy : policy_of(loop->current, err);
-    return *out != NULL ? FIRN_OK : err->status;
+    if (*out == NULL)
+        return err->status;
+    log_live(loop->current, *out);
+    return FIRN_OK;
 }
 
 bool loop_unchoose(struct loop *loop, const struct firn_error *why,

@@ -12,6 +12,7 @@
  */
 #include "base/buf.h"
 #include "base/log.h"
+#include "daemon/abilities.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 #include <stdio.h>
@@ -29,9 +30,39 @@ static void copy_alloc(struct firn_alloc *to, const struct firn_alloc *from)
     to->parts = parts;
 }
 
-/* What its trainer is told from now on. */
-static void give_orders(struct loop *loop, struct live_job *job,
-                        const struct firn_alloc *to)
+/* The batch and, for a start, the frozen layers that suit these GPUs best. A
+ * trainer that takes orders of batches goes back to the submitted one where the
+ * policy does not tune it. */
+static void order_settings(struct loop *loop, struct live_job *job,
+                           const struct firn_alloc *to,
+                           struct firn_orders *orders)
+{
+    const struct track *track = desk_track(&loop->desk, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
+    struct firn_setting best = {0, -1, 1};
+    bool takes_batch = job->ask.batch_rule[0] != '\0' &&
+                       (abilities_of(job, NULL) & FIRN_CAN_BATCH);
+    job->start_frozen = -1;
+    if (in_round != NULL && to->tunes != 0) {
+        struct firn_job as = *in_round;
+        as.held = *to;
+        struct firn_way way =
+            liveforecast_held(loop->desk.forecast, job->id, &as);
+        liveforecast_setting(loop->desk.forecast, job->id, &as, &way, &best);
+    }
+    if (to->tunes & FIRN_TUNE_FREEZE)
+        job->start_frozen = best.nfrozen;
+    if (takes_batch && (to->tunes & FIRN_TUNE_BATCH) && best.batch >= 1)
+        orders->batch = (int)fmin(best.batch, 1e9);
+    else if (takes_batch && job->ask.batch > 0)
+        orders->batch = job->ask.batch;
+    if (orders->batch > job->ask.batch_max && job->ask.batch_max > 0)
+        orders->batch = job->ask.batch_max;
+}
+
+void loop_orders(struct loop *loop, struct live_job *job,
+                 const struct firn_alloc *to)
 {
     struct firn_orders orders = firn_orders_none();
     struct firn_error err = {0};
@@ -40,6 +71,8 @@ static void give_orders(struct loop *loop, struct live_job *job,
     if (to->nparts > 0 && (to->tunes & FIRN_TUNE_FREEZE) == 0 &&
         job->ask.freeze[0] != '\0')
         orders.nfrozen = 0; /* this policy leaves all layers in training */
+    if (to->nparts > 0)
+        order_settings(loop, job, to, &orders);
     book_wrote(loop->book, book_orders(loop->book, job, &orders, &err), &err);
 }
 
@@ -103,7 +136,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (job == NULL || track == NULL)
         FIRN_BUG("job %d of the round is in no book", step->job->id);
     copy_alloc(&track->granted, step->to);
-    give_orders(loop, job, step->to);
+    loop_orders(loop, job, step->to);
     firn_job_id lead = lead_by(loop, job, step);
     bool is_led = lead != FIRN_NO_JOB || partner_lead(loop->book, job) != NULL;
     if (step->is_loss) /* a drained node lives: there is time to leave */
@@ -159,14 +192,21 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
+static double slowdown_in(void *state, const struct firn_job *job,
+                          const struct firn_way *way,
+                          const struct firn_job *other,
+                          const struct firn_way *other_way)
+{
+    const struct loop *loop = state;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown_in(loop->desk.forecast, a, way, b, other_way);
+}
+
 static struct firn_load load(void *state, const struct firn_job *job,
                              const struct firn_way *way)
 {
-    const struct loop *loop = state;
-    const struct live_job *live =
-        book_job(loop->book, desk_book_id(&loop->desk, job->id));
-    return desk_load(&loop->desk, job, way,
-                     live != NULL && live->ask.is_elastic);
+    return desk_load(&((const struct loop *)state)->desk, job, way);
 }
 
 static size_t llm_ways(void *state, const struct firn_job *job,
@@ -186,10 +226,21 @@ static bool merge(void *state, const struct firn_job *a,
     return desk_merge(&((struct loop *)state)->desk, &pair, way, at_s, out);
 }
 
+static bool setting(void *state, const struct firn_job *job,
+                    const struct firn_way *way, struct firn_setting *out)
+{
+    const struct loop *loop = state;
+    return liveforecast_setting(
+        loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, way, out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .setting = setting,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .slowdown_in =
+                                                          slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 
@@ -217,11 +268,19 @@ static enum firn_status begin_partner(struct loop *loop, struct live_job *job,
 {
     struct live_job *before = partner_of(loop->book, job);
     struct live_job *partner = partner_wanted(&loop->desk, job);
+    const struct track *track = desk_track(&loop->desk, job->id);
     *out = NULL;
     if (before != NULL && before->id < job->id)
         return firn_fail(err, FIRN_EINVAL,
                          "job %d is still trained together with job %d",
                          job->id, before->id);
+    /* The engine has queued the end of the attempt that trained both, and it
+     * says whether a checkpoint was written: `before` ends with it. */
+    if (before != NULL && before != partner && track->open_attempt != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "the end of attempt %lld, which trained job %d too, "
+                         "is not reported yet",
+                         (long long)track->open_attempt, before->id);
     if (before != NULL && before != partner) { /* no end was reported */
         struct firn_event lost = {.kind = FIRN_EVENT_LEFT,
                                   .end = FIRN_END_LOST};

@@ -81,6 +81,13 @@ static void reported(void *arg, struct live_job *job)
     loop_reported(arg, job);
 }
 
+static bool load(void *arg, const struct live_job *job, struct firn_load *out)
+{
+    const struct loop *loop = arg;
+    return loop->dock.engine->load != NULL &&
+           loop->dock.engine->load(loop->dock.engine_state, job->id, out);
+}
+
 static void waits(void *arg, const struct live_job *job,
                   enum live_reason *reason, char why[LIVE_TEXT])
 {
@@ -202,6 +209,7 @@ struct api_host loop_host(struct loop *loop)
         .changed = changed,
         .cancel = cancel,
         .reported = reported,
+        .load = load,
         .policy = policy,
         .set_policy = set_policy,
         .waits = waits,

@@ -42,7 +42,8 @@ static bool is_outdated(const struct loop *loop, const struct live_job *job,
            spec.gpus_max != in_round->spec.gpus_max ||
            spec.gpus != in_round->spec.gpus ||
            spec.priority != in_round->spec.priority ||
-           spec.mem_gib != in_round->spec.mem_gib;
+           spec.mem_gib != in_round->spec.mem_gib ||
+           spec.cannot != in_round->spec.cannot;
 }
 
 static unsigned bit(bool holds, enum life_fact fact)

@@ -12,6 +12,7 @@
  * was expected.
  */
 #include "base/log.h"
+#include "daemon/abilities.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 
@@ -103,7 +104,9 @@ static void learn(struct loop *loop, const struct live_job *job,
                                    .step_s = r->step_s,
                                    .batch = r->batch,
                                    .passes = r->passes,
-                                   .nfrozen = r->nfrozen};
+                                   .nfrozen = r->nfrozen,
+                                   .variance = r->variance,
+                                   .nlayers = r->nlayers};
     struct track *sharer = look_around(loop, in_round, &run);
     judge_forecast(loop, track, in_round, sharer);
     if (in_round->held.how.merged_with != FIRN_NO_JOB)
@@ -128,13 +131,32 @@ static void tell_round(struct loop *loop, const struct track *track,
         log_warn("job %d: %s", track->id, err.text);
 }
 
+/* Its trainer can do more or less than the round takes it to: it is scheduled
+ * by the new set from now on, and orders that it does not obey are withdrawn.
+ */
+static void learn_abilities(struct loop *loop, struct live_job *job,
+                            const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
+    unsigned cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
+    if (in_round == NULL || in_round->spec.cannot == cannot)
+        return;
+    loop_changed(loop, job);
+    in_round = desk_job(&loop->desk, track);
+    if (in_round != NULL && in_round->held.nparts > 0)
+        loop_orders(loop, job, &in_round->held);
+}
+
 void loop_reported(struct loop *loop, struct live_job *job)
 {
     struct track *track = desk_track(&loop->desk, job->id);
     double progress = said_progress(job), now_s = dock_now_s(&loop->dock);
     if (track == NULL || live_state_is_over(job->state))
         return;
+    learn_abilities(loop, job, track);
     desk_task_reported(&loop->desk, job);
+    if (loop_guard_after(loop, job))
+        return;
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
     if (progress < 0 || !(track->duration_s > 0))
@@ -161,4 +183,6 @@ void loop_reported(struct loop *loop, struct live_job *job)
     if (phase == FIRN_PHASE_RUNNING &&
         !desk_merge_reported(&loop->desk, job, in_round))
         learn(loop, job, track, in_round);
+    if (phase == FIRN_PHASE_RUNNING && (in_round->held.tunes & FIRN_TUNE_BATCH))
+        loop_orders(loop, job, &in_round->held); /* as far as it is now */
 }

@@ -240,5 +240,12 @@ void loop_save_policy(struct loop *loop, bool is_last)
                                   (struct firn_bytes){pairs.at, pairs.n}, &err),
                    &err);
     buf_release(&pairs);
+    struct firn_buf merges = {0};
+    livemerge_save(loop->desk.merges, &merges);
+    book_wrote(loop->book,
+               store_put_meta(loop->store, "merges",
+                              (struct firn_bytes){merges.at, merges.n}, &err),
+               &err);
+    buf_release(&merges);
     save_gone(loop);
 }

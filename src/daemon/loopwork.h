@@ -95,6 +95,9 @@ void loop_cancelled(struct loop *loop, struct live_job *job);
 /* It is new, or its user changed it in the book: held, released, bounds,
  * priority. */
 void loop_changed(struct loop *loop, struct live_job *job);
+/* Writes down the orders of its trainer for what it holds from now on. */
+void loop_orders(struct loop *loop, struct live_job *job,
+                 const struct firn_alloc *to);
 /* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
  * change in no simulation, and not all policies look) leave them by a
  * checkpoint. */
@@ -156,6 +159,9 @@ void loop_guard_share(struct loop *loop, struct track *track,
                       struct track *sharer, double rate);
 /* Alone it does. */
 void loop_guard_alone(struct track *track, double rate);
+/* A job that began with another's weights has reported. True: it does worse for
+ * them, and is stopped to begin anew. */
+bool loop_guard_after(struct loop *loop, struct live_job *job);
 /* The round takes this step. */
 void loop_guard_step(struct loop *loop, const struct firn_step *step);
 /* Behind a decision: pairs that should have parted do. */

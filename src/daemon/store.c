@@ -119,6 +119,11 @@ void store_bind(sqlite3_stmt *sql, int at, const char *text)
     sqlite3_bind_text(sql, at, text != NULL ? text : "", -1, SQLITE_STATIC);
 }
 
+bool store_row_is_unread(sqlite3_stmt *row)
+{
+    return sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM;
+}
+
 static enum firn_status say(struct store *store, const char *what,
                             struct firn_error *err)
 {
@@ -192,9 +197,13 @@ static enum firn_status each(struct store *store, sqlite3_stmt *sql, row_fn *fn,
                              void *arg, struct firn_error *err)
 {
     int rc = sql != NULL ? SQLITE_ROW : SQLITE_ERROR;
-    while (rc == SQLITE_ROW && (rc = sqlite3_step(sql)) == SQLITE_ROW)
-        if (!fn(arg, sql))
+    while (rc == SQLITE_ROW && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
+        bool goes_on = fn(arg, sql);
+        if (store_row_is_unread(sql))
+            rc = SQLITE_NOMEM;
+        else if (!goes_on)
             rc = SQLITE_DONE;
+    }
     if (rc != SQLITE_DONE)
         return store_unread(store, err);
     sqlite3_reset(sql);
@@ -424,7 +433,7 @@ static bool take_meta(void *arg, sqlite3_stmt *row)
     struct meta_look *look = arg;
     look->is_there = true;
     const char *at = sqlite3_column_blob(row, 0);
-    size_t n = (size_t)sqlite3_column_bytes(row, 0);
+    size_t n = at != NULL ? (size_t)sqlite3_column_bytes(row, 0) : 0;
     buf_add(look->out, n > 0 ? at : "", n);
     return false;
 }

@@ -350,7 +350,7 @@ static bool read_extra(sqlite3_stmt *row, struct live_job *job)
            FIRN_OK;
 }
 
-/* NULL: bad. */
+/* NULL: bad, or unknown: store_row_is_unread(). */
 static struct live_job *read_row(const struct store *store, sqlite3_stmt *row)
 {
     struct live_job *job = mem_new(1, sizeof *job);
@@ -370,8 +370,12 @@ static struct live_job *read_row(const struct store *store, sqlite3_stmt *row)
     }
     if (is_good)
         return job;
-    log_warn("the row of job %lld cannot be understood (%s) and is left out",
-             (long long)sqlite3_column_int64(row, 0), culprit);
+    if (store_row_is_unread(row))
+        culprit = NULL; /* the reading fails; nothing is known of the row */
+    if (culprit != NULL)
+        log_warn(
+            "the row of job %lld cannot be understood (%s) and is left out",
+            (long long)sqlite3_column_int64(row, 0), culprit);
     live_job_free(job);
     return NULL;
 }
@@ -384,7 +388,9 @@ static enum firn_status each_job(struct store *store, sqlite3_stmt *sql,
     *nbad = 0;
     while (rc == SQLITE_ROW && (rc = sqlite3_step(sql)) == SQLITE_ROW) {
         struct live_job *job = read_row(store, sql);
-        if (job == NULL)
+        if (job == NULL && store_row_is_unread(sql))
+            rc = SQLITE_NOMEM;
+        else if (job == NULL)
             (*nbad)++;
         else if (!fn(arg, job))
             rc = SQLITE_DONE;
@@ -421,6 +427,8 @@ enum firn_status store_read_job(struct store *store, firn_job_id id,
     if (rc != SQLITE_ROW && rc != SQLITE_DONE)
         return store_unread(store, err);
     struct live_job *job = rc == SQLITE_ROW ? read_row(store, sql) : NULL;
+    if (rc == SQLITE_ROW && job == NULL && store_row_is_unread(sql))
+        return store_unread(store, err);
     sqlite3_reset(sql);
     if (rc == SQLITE_DONE)
         return firn_fail(err, FIRN_ENOENT, "there is no job %d", id);

@@ -8,8 +8,10 @@
  * seconds since 2020, above those of the lost one, whose jobs may still run. A
  * large file is checked without its history, so that it is open soon; a reader
  * that meets damage there leaves a mark beside it (firn.db-suspect), and the
- * next start checks all. (3) A file of a newer firn, or one that cannot be
- * opened for want of rights, is an error and stays where it is. (4) A
+ * next start checks all. (3) A file of a newer firn, one that cannot be opened
+ * for want of rights, and one of which a comparison had no answer (no memory,
+ * no descriptor, a lock, a page that could not be read) is an error and stays
+ * where it is: damage is what SQLite found in the file, and nothing else. (4) A
  * power cut loses no acknowledged change: the folder is synced when it is made,
  * SQLite syncs it when it makes its log. (5) On a full disk the
  * reserve is given up, and if that does not help the file is opened without the
@@ -37,7 +39,7 @@
 #include <unistd.h>
 
 /* A file up to this size is checked whole, in about half a second. */
-enum { BUSY_MS = 2000, WHOLE_BYTES = 64 << 20 };
+enum { BUSY_MS = 2000, WHOLE_BYTES = 64 << 20, SAME_SECOND = 1000 };
 
 /* What opening came to. */
 enum shape { GOOD, DAMAGED, REFUSED, STUCK };
@@ -120,25 +122,41 @@ static enum shape shape_of_read_only(const char *path)
     return n == 1 && version > NEWEST ? DAMAGED : STUCK;
 }
 
-/* A step of opening has failed. What the disk or another process does may pass;
- * everything else is in the file: (2). */
+/* A step of opening has failed. What the disk does may pass: (5). Damage is
+ * what is in the file: (2); of everything else nothing is known: (3). */
 static enum shape shape_of(sqlite3 *db)
 {
     int code = sqlite3_extended_errcode(db);
-    if (code == SQLITE_READONLY_DIRECTORY || code == SQLITE_READONLY_CANTINIT)
+    if (code == SQLITE_READONLY_DIRECTORY || code == SQLITE_READONLY_CANTINIT ||
+        code == SQLITE_IOERR_NOMEM)
         return REFUSED;
-    if ((code & 0xff) == SQLITE_READONLY)
+    switch (code & 0xff) {
+    case SQLITE_READONLY:
         return shape_of_read_only(sqlite3_db_filename(db, "main"));
-    if (store_may_pass(code))
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
         return STUCK;
-    return code == SQLITE_PERM || code == SQLITE_AUTH ? REFUSED : DAMAGED;
+    default:
+        return store_is_damage(code) ? DAMAGED : REFUSED;
+    }
 }
 
-/* The first line of a good check is "ok". A page that could not be read is an
- * error code, and tells nothing about the file. */
-static enum shape check(sqlite3 *db, const char *sql)
+/* The first line of a check that did not succeed. SQLite writes what it could
+ * not read, and what it has no memory for, into the same lines as damage. */
+static enum shape shape_of_line(const char *text)
 {
     static const char number[] = "error code=";
+    const char *at = strstr(text, number);
+    if (at != NULL &&
+        store_may_pass((int)strtol(at + sizeof number - 1, NULL, 10)))
+        return STUCK;
+    return strstr(text, "failed to get page") != NULL ? STUCK : DAMAGED;
+}
+
+/* The first line of a good check is "ok". */
+static enum shape check(sqlite3 *db, const char *sql)
+{
     sqlite3_stmt *stmt = NULL;
     enum shape shape = DAMAGED;
     if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK ||
@@ -146,12 +164,10 @@ static enum shape check(sqlite3 *db, const char *sql)
         shape = shape_of(db);
     } else if (sqlite3_column_type(stmt, 0) == SQLITE_TEXT) {
         const char *text = (const char *)sqlite3_column_text(stmt, 0);
-        const char *at = strstr(text, number);
-        if (strcmp(text, "ok") == 0)
-            shape = GOOD;
-        else if (at != NULL &&
-                 store_may_pass((int)strtol(at + sizeof number - 1, NULL, 10)))
-            shape = STUCK;
+        if (text == NULL)
+            shape = REFUSED; /* no memory */
+        else
+            shape = strcmp(text, "ok") == 0 ? GOOD : shape_of_line(text);
     }
     sqlite3_finalize(stmt);
     return shape;
@@ -165,7 +181,7 @@ static enum shape check_file(sqlite3 *db, const char *path)
     struct firn_buf mark = {0};
     struct stat about = {0};
     store_suspect_path(path, &mark);
-    bool is_suspect = access(mark.at, F_OK) == 0;
+    bool is_suspect = access(mark.at, F_OK) == 0 || errno != ENOENT;
     enum shape shape = GOOD;
     if (is_suspect)
         shape = check(db, "PRAGMA integrity_check(1)");
@@ -189,7 +205,7 @@ static const char *const settings[] = {
     "PRAGMA journal_size_limit = 67108864",
 };
 
-/* The newer version is refused, and nothing else: (2), (3). */
+/* (2), (3) */
 static enum shape judge_schema(sqlite3 *db, struct firn_error *err)
 {
     size_t n;
@@ -200,7 +216,7 @@ static enum shape judge_schema(sqlite3 *db, struct firn_error *err)
     case FIRN_EDATA:
         return DAMAGED;
     default:
-        return shape_of(db);
+        return shape_of(db) == STUCK ? STUCK : REFUSED;
     }
 }
 
@@ -286,14 +302,15 @@ static enum shape open_db(const char *path, enum locking locking, sqlite3 **out,
     sqlite3 *db = NULL;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
     enum shape shape = STUCK;
-    if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(path, &db, flags, NULL) != SQLITE_OK ||
+        (locking == ALONE && sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE",
+                                          NULL, NULL, NULL) != SQLITE_OK)) {
         firn_fail(err, FIRN_EIO, "%s",
                   db != NULL ? sqlite3_errmsg(db) : "no memory");
-    else {
+        if (db == NULL || shape_of(db) != STUCK)
+            shape = REFUSED;
+    } else {
         sqlite3_busy_timeout(db, BUSY_MS);
-        if (locking == ALONE)
-            sqlite3_exec(db, "PRAGMA locking_mode = EXCLUSIVE", NULL, NULL,
-                         NULL);
         shape = set_up(db, path, err);
         keep_log(db, shape == DAMAGED);
     }
@@ -334,7 +351,10 @@ static enum firn_status move_aside(const char *path, struct firn_buf *name,
     char stamp[32] = "";
     gmtime_r(&now, &utc);
     strftime(stamp, sizeof stamp, "%Y%m%dT%H%M%SZ", &utc);
-    for (int i = 1; i == 1 || access(name->at, F_OK) == 0; i++) {
+    for (int i = 1; i == 1 || access(name->at, F_OK) == 0 || errno != ENOENT;
+         i++) {
+        if (i > SAME_SECOND)
+            return fail_file(name->at, "cannot be looked for", err);
         buf_clear(name);
         buf_printf(name, "%s.unreadable-%s", path, stamp);
         if (i > 1)
@@ -383,17 +403,21 @@ static enum firn_status begin_anew(struct store *store, char *notice,
 }
 
 /* Is there a file that was moved aside, now or earlier? */
-static bool has_lost_one(const char *dir)
+static enum firn_status find_lost(const char *dir, bool *is_there,
+                                  struct firn_error *err)
 {
     static const char beginning[] = "firn.db.unreadable-";
-    bool is_there = false;
     DIR *folder = opendir(dir);
+    *is_there = false;
     if (folder == NULL)
-        return false;
-    for (struct dirent *e; !is_there && (e = readdir(folder)) != NULL;)
-        is_there = strncmp(e->d_name, beginning, sizeof beginning - 1) == 0;
+        return fail_file(dir, "cannot be read", err);
+    errno = 0;
+    for (struct dirent *e; !*is_there && (e = readdir(folder)) != NULL;)
+        *is_there = strncmp(e->d_name, beginning, sizeof beginning - 1) == 0;
+    enum firn_status status =
+        errno == 0 ? FIRN_OK : fail_file(dir, "cannot be read", err);
     closedir(folder);
-    return is_there;
+    return status;
 }
 
 /* Seconds since 2020: above every earlier id, at less than a job a second. */
@@ -425,7 +449,10 @@ static enum firn_status load_ids(struct store *store, const char *dir,
     store->first_id = (firn_job_id)first;
     FIRN_TRY(store_count(store, err));
     FIRN_TRY(store_drop_events(store, err));
-    if (store->next_id > 1 || !has_lost_one(dir))
+    bool has_lost_one = false;
+    if (store->next_id == 1)
+        FIRN_TRY(find_lost(dir, &has_lost_one, err));
+    if (!has_lost_one)
         return FIRN_OK;
     FIRN_TRY(start_above(store, err));
     return store_count(store, err);

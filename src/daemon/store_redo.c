@@ -88,22 +88,20 @@ void store_give_blob(struct store *store, struct store_change *change, int at,
     give_bytes(store, to, blob);
 }
 
-static void bind_value(sqlite3_stmt *sql, int at, const struct store_value *v)
+static int bind_value(sqlite3_stmt *sql, int at, const struct store_value *v)
 {
     switch (v->kind) {
     case STORE_INT:
-        sqlite3_bind_int64(sql, at, v->whole);
-        return;
+        return sqlite3_bind_int64(sql, at, v->whole);
     case STORE_REAL:
-        sqlite3_bind_double(sql, at, v->real);
-        return;
+        return sqlite3_bind_double(sql, at, v->real);
     case STORE_TEXT:
-        sqlite3_bind_text64(sql, at, v->at, v->n, SQLITE_STATIC, SQLITE_UTF8);
-        return;
+        return sqlite3_bind_text64(sql, at, v->at, v->n, SQLITE_STATIC,
+                                   SQLITE_UTF8);
     case STORE_BLOB:
-        sqlite3_bind_blob64(sql, at, v->at, v->n, SQLITE_STATIC);
-        return;
+        return sqlite3_bind_blob64(sql, at, v->at, v->n, SQLITE_STATIC);
     }
+    return SQLITE_OK;
 }
 
 /* --- SQLite's side ------------------------------------------------------- */
@@ -119,6 +117,24 @@ bool store_may_pass(int code)
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
     case SQLITE_NOMEM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A closed list: a code that is not known to come from the file does not. */
+bool store_is_damage(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_ERROR: /* a statement that the file's schema does not allow */
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_FORMAT:
+    case SQLITE_SCHEMA:
+    case SQLITE_TOOBIG:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
         return true;
     default:
         return false;
@@ -141,9 +157,11 @@ static int run(struct store *store, const struct store_change *change)
     sqlite3_stmt *sql = store_sql(store, change->which);
     if (sql == NULL)
         return sqlite3_errcode(store->db);
-    for (int i = 0; i < change->nvalues; i++)
-        bind_value(sql, i + 1, &change->values[i]);
-    int code = sqlite3_step(sql);
+    int code = SQLITE_OK;
+    for (int i = 0; i < change->nvalues && code == SQLITE_OK; i++)
+        code = bind_value(sql, i + 1, &change->values[i]);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(sql);
     if (code != SQLITE_DONE)
         return code;
     sqlite3_reset(sql);

@@ -10,7 +10,10 @@
  * our own statements, so nothing that firn did not write may be there. (3)
  * Indexes only repeat what is in the tables: one that is missing, changed or
  * unknown is made anew or dropped, and the file is good. (4) A version above
- * ours was written by a newer firn and is refused; one below 0 is damage.
+ * ours was written by a newer firn and is refused; one below 0 is damage. (5) A
+ * comparison has three answers: as it should be, other, unknown. SQLite returns
+ * no row and no text also when it lacks memory or cannot read: that is unknown,
+ * and no file is called damaged, and no index dropped, because of it.
  *
  * Cost: a database of six tables in memory, about a millisecond.
  */
@@ -63,6 +66,8 @@ static const char *const own_steps[] = {
     /* 6: how a language model trains */
     "",
     /* 7: scan and guarantee of elastic jobs */
+    "",
+    /* 8: what a trainer can do, and the rule of its batch */
     "",
 };
 
@@ -182,10 +187,24 @@ enum firn_status store_migrate(sqlite3 *db, const char *const *steps,
 /* Is it of SQLite's own: the counter of events, indexes of primary keys? */
 #define IS_OURS "name NOT LIKE 'sqlite!_%' ESCAPE '!'"
 
+/* (5) */
+enum answer { AS_IT_SHOULD_BE, OTHER, UNKNOWN };
+
+/* "" for NULL; NULL when there is no memory for the text. */
 static const char *text_of(sqlite3_stmt *row, int at)
 {
-    const char *text = (const char *)sqlite3_column_text(row, at);
-    return text != NULL ? text : "";
+    if (sqlite3_column_type(row, at) == SQLITE_NULL)
+        return "";
+    return (const char *)sqlite3_column_text(row, at);
+}
+
+/* A reading of `db` failed: is the file damaged, or is that unknown? */
+static enum firn_status fail_reading(sqlite3 *db, const char *what,
+                                     struct firn_error *err)
+{
+    int code = sqlite3_errcode(db);
+    return firn_fail(err, store_is_damage(code) ? FIRN_EDATA : FIRN_EIO,
+                     "%s: %s", what, sqlite3_errmsg(db));
 }
 
 /* The same but for blanks, which a dump may change. */
@@ -201,25 +220,31 @@ static bool is_same(const char *a, const char *b)
     }
 }
 
-/* The statement that made it, in another database; appended. False: there is
- * none of that kind and name. */
-static bool made_by(sqlite3 *db, const char *type, const char *name,
-                    struct firn_buf *out)
+/* Does `db` have an object of that kind and name, made by the same statement?
+ * After UNKNOWN sqlite3_errcode() tells why. */
+static enum answer compare(sqlite3 *db, const char *type, const char *name,
+                           const char *sql)
 {
     sqlite3_stmt *stmt = NULL;
-    bool is_there = false;
-    if (sqlite3_prepare_v2(db,
-                           "SELECT sql FROM sqlite_schema WHERE type = ?1 AND"
-                           " name = ?2",
-                           -1, &stmt, NULL) == SQLITE_OK) {
-        sqlite3_bind_text(stmt, 1, type, -1, SQLITE_STATIC);
-        sqlite3_bind_text(stmt, 2, name, -1, SQLITE_STATIC);
-        is_there = sqlite3_step(stmt) == SQLITE_ROW;
-        if (is_there)
-            buf_puts(out, text_of(stmt, 0));
+    enum answer answer = UNKNOWN;
+    int code = sqlite3_prepare_v2(
+        db, "SELECT sql FROM sqlite_schema WHERE type = ?1 AND name = ?2", -1,
+        &stmt, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(stmt, 1, type, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(stmt, 2, name, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(stmt);
+    if (code == SQLITE_DONE) {
+        answer = OTHER;
+    } else if (code == SQLITE_ROW) {
+        const char *made_by = text_of(stmt, 0);
+        if (made_by != NULL)
+            answer = is_same(made_by, sql) ? AS_IT_SHOULD_BE : OTHER;
     }
     sqlite3_finalize(stmt);
-    return is_there;
+    return answer;
 }
 
 /* Statements that mend the file's indexes; collected, since no schema changes
@@ -233,6 +258,8 @@ struct shape {
 static enum firn_status judge_index(struct shape *shape, const char *name)
 {
     char *drop = sqlite3_mprintf("DROP INDEX \"%w\";", name);
+    if (drop == NULL)
+        return firn_fail(shape->err, FIRN_EIO, "its indexes: no memory");
     log_warn("the state has an index '%.100s' that firnd did not make: it is "
              "dropped",
              name);
@@ -241,15 +268,22 @@ static enum firn_status judge_index(struct shape *shape, const char *name)
     return FIRN_OK;
 }
 
-static enum firn_status judge_one(struct shape *shape, const char *type,
-                                  const char *name, const char *sql)
+static enum firn_status judge_one(struct shape *shape, sqlite3_stmt *row)
 {
-    struct firn_buf expected = {0};
-    bool is_known = made_by(shape->model, type, name, &expected) &&
-                    is_same(expected.n > 0 ? expected.at : "", sql);
-    buf_release(&expected);
-    if (is_known)
+    const char *type = text_of(row, 0), *name = text_of(row, 1);
+    const char *sql = text_of(row, 2);
+    if (type == NULL || name == NULL || sql == NULL)
+        return fail_reading(shape->db, "its schema", shape->err);
+    switch (compare(shape->model, type, name, sql)) {
+    case AS_IT_SHOULD_BE:
         return FIRN_OK;
+    case UNKNOWN: /* of our own database in memory */
+        return firn_fail(shape->err, FIRN_EIO,
+                         "its schema could not be compared: %s",
+                         sqlite3_errmsg(shape->model));
+    case OTHER:
+        break;
+    }
     if (strcmp(type, "index") == 0)
         return judge_index(shape, name);
     return firn_fail(shape->err, FIRN_EDATA,
@@ -269,13 +303,33 @@ static enum firn_status judge_all(struct shape *shape)
                            -1, &stmt, NULL);
     if (code == SQLITE_OK)
         while (status == FIRN_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW)
-            status = judge_one(shape, text_of(stmt, 0), text_of(stmt, 1),
-                               text_of(stmt, 2));
+            status = judge_one(shape, stmt);
     if (status == FIRN_OK && code != SQLITE_DONE)
-        status = firn_fail(shape->err, FIRN_EIO, "its schema: %s",
-                           sqlite3_errmsg(shape->db));
+        status = fail_reading(shape->db, "its schema", shape->err);
     sqlite3_finalize(stmt);
     return status;
+}
+
+static enum firn_status find_one(struct shape *shape, sqlite3_stmt *row)
+{
+    const char *type = text_of(row, 0), *name = text_of(row, 1);
+    const char *sql = text_of(row, 2);
+    if (type == NULL || name == NULL || sql == NULL)
+        return firn_fail(shape->err, FIRN_EIO, "its schema: no memory");
+    switch (compare(shape->db, type, name, sql)) {
+    case AS_IT_SHOULD_BE:
+        return FIRN_OK;
+    case UNKNOWN:
+        return fail_reading(shape->db, "its schema could not be compared",
+                            shape->err);
+    case OTHER:
+        break;
+    }
+    if (strcmp(type, "index") != 0)
+        return firn_fail(shape->err, FIRN_EDATA, "its table '%s' is gone",
+                         name);
+    buf_printf(&shape->repairs, "%s;", sql);
+    return FIRN_OK;
 }
 
 /* Every object of the model, by the file. */
@@ -283,24 +337,17 @@ static enum firn_status find_missing(struct shape *shape)
 {
     sqlite3_stmt *stmt = NULL;
     enum firn_status status = FIRN_OK;
-    sqlite3_prepare_v2(shape->model,
-                       "SELECT type, name, sql FROM sqlite_schema"
-                       " WHERE " IS_OURS,
-                       -1, &stmt, NULL);
-    while (status == FIRN_OK && sqlite3_step(stmt) == SQLITE_ROW) {
-        struct firn_buf there = {0};
-        const char *type = text_of(stmt, 0), *sql = text_of(stmt, 2);
-        bool is_good = made_by(shape->db, type, text_of(stmt, 1), &there) &&
-                       is_same(there.n > 0 ? there.at : "", sql);
-        buf_release(&there);
-        if (is_good)
-            continue;
-        if (strcmp(type, "index") == 0)
-            buf_printf(&shape->repairs, "%s;", sql);
-        else
-            status = firn_fail(shape->err, FIRN_EDATA, "its table '%s' is gone",
-                               text_of(stmt, 1));
-    }
+    int code = sqlite3_prepare_v2(shape->model,
+                                  "SELECT type, name, sql FROM sqlite_schema"
+                                  " WHERE " IS_OURS,
+                                  -1, &stmt, NULL);
+    if (code == SQLITE_OK)
+        while (status == FIRN_OK && (code = sqlite3_step(stmt)) == SQLITE_ROW)
+            status = find_one(shape, stmt);
+    if (status == FIRN_OK && code != SQLITE_DONE)
+        status = firn_fail(shape->err, FIRN_EIO,
+                           "its schema could not be compared: %s",
+                           sqlite3_errmsg(shape->model));
     sqlite3_finalize(stmt);
     return status;
 }
@@ -313,10 +360,8 @@ static enum firn_status mend(struct shape *shape)
     buf_printf(&sql, "BEGIN IMMEDIATE; %s COMMIT", shape->repairs.at);
     enum firn_status status = FIRN_OK;
     if (sqlite3_exec(shape->db, sql.at, NULL, NULL, NULL) != SQLITE_OK) {
-        bool may_pass = store_may_pass(sqlite3_errcode(shape->db));
-        status = firn_fail(shape->err, may_pass ? FIRN_EIO : FIRN_EDATA,
-                           "its indexes cannot be made: %s",
-                           sqlite3_errmsg(shape->db));
+        status =
+            fail_reading(shape->db, "its indexes cannot be made", shape->err);
         if (!sqlite3_get_autocommit(shape->db))
             sqlite3_exec(shape->db, "ROLLBACK", NULL, NULL, NULL);
     }
@@ -324,23 +369,35 @@ static enum firn_status mend(struct shape *shape)
     return status;
 }
 
+/* A database in memory that has had the first `n` steps. */
+static enum firn_status make_model(sqlite3 **out, const char *const *steps,
+                                   size_t n, struct firn_error *err)
+{
+    if (sqlite3_open(":memory:", out) != SQLITE_OK)
+        return firn_fail(err, FIRN_EIO, "no memory for a database in memory");
+    for (size_t i = 0; i < n; i++) {
+        if (run_step(*out, steps[i], i + 1))
+            continue;
+        if (!store_may_pass(sqlite3_errcode(*out)))
+            FIRN_BUG("step %zu of the schema: %s", i + 1, sqlite3_errmsg(*out));
+        return firn_fail(err, FIRN_EIO,
+                         "its schema could not be compared: step %zu: %s",
+                         i + 1, sqlite3_errmsg(*out));
+    }
+    return FIRN_OK;
+}
+
 enum firn_status store_check_schema(sqlite3 *db, const char *const *steps,
                                     size_t nsteps, struct firn_error *err)
 {
     sqlite3_int64 version = 0;
     struct shape shape = {.db = db, .err = err};
-    enum firn_status status = FIRN_OK;
     if (!pragma_int(db, "PRAGMA user_version", &version))
-        return firn_fail(err, FIRN_EIO, "its version cannot be read: %s",
-                         sqlite3_errmsg(db));
+        return fail_reading(db, "its version cannot be read", err);
     if (version < 0 || (size_t)version > nsteps)
         return FIRN_OK; /* store_migrate() says it */
-    if (sqlite3_open(":memory:", &shape.model) != SQLITE_OK)
-        status = firn_fail(err, FIRN_EIO, "no database in memory");
-    for (size_t i = 0; status == FIRN_OK && i < (size_t)version; i++)
-        if (!run_step(shape.model, steps[i], i + 1))
-            FIRN_BUG("step %zu of the schema: %s", i + 1,
-                     sqlite3_errmsg(shape.model));
+    enum firn_status status =
+        make_model(&shape.model, steps, (size_t)version, err);
     if (status == FIRN_OK)
         status = judge_all(&shape);
     if (status == FIRN_OK)

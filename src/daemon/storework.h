@@ -110,7 +110,8 @@ enum firn_status store_migrate(sqlite3 *db, const char *const *steps,
                                size_t nsteps, struct firn_error *err);
 
 /* Is the file's schema that of the steps it has had? Its indexes are mended.
- * FIRN_EDATA: it is not; FIRN_EIO: it cannot be read, or not be mended. */
+ * FIRN_EDATA: it is not; FIRN_EIO: unknown, as it could not be compared or
+ * mended: the file may be good. */
 enum firn_status store_check_schema(sqlite3 *db, const char *const *steps,
                                     size_t nsteps, struct firn_error *err);
 
@@ -141,6 +142,9 @@ enum firn_status store_torn(struct store *store, struct firn_error *err);
 /* May a write that failed with this code succeed later? False: damage, or a
  * statement that SQLite refuses. */
 bool store_may_pass(int code);
+/* Does this code of a failed reading say that the file is damaged? False: it
+ * tells nothing about the file (no memory, no descriptor, a lock, the disk). */
+bool store_is_damage(int code);
 
 /* --- what a row may have: store_judge.c ---------------------------------- */
 
@@ -182,5 +186,8 @@ enum firn_status store_count(struct store *store, struct firn_error *err);
 enum firn_status store_drop_events(struct store *store, struct firn_error *err);
 /* Text bound as it is; NULL is "". It must live until the step is done. */
 void store_bind(sqlite3_stmt *sql, int at, const char *text);
+/* Did SQLite lack memory for a value of the row that was read last? Its text
+ * came as NULL then. */
+bool store_row_is_unread(sqlite3_stmt *row);
 
 #endif

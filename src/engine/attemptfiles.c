@@ -409,3 +409,36 @@ enum attempt_found attempt_worker_get(int folder, size_t worker,
     enum attempt_found found = exit_of(folder, worker_name(worker, name), out);
     return found == ATTEMPT_DAMAGED ? ATTEMPT_ABSENT : found; /* or "begun" */
 }
+
+/* "attempt, thousandths of the time, MiB". */
+enum firn_status attempt_load_put(int folder, size_t worker, int64_t attempt,
+                                  const struct firn_load *load,
+                                  struct firn_error *err)
+{
+    char name[WORKER_NAME], line[LINE], text[LINE];
+    snprintf(name, sizeof name, "load-%zu", worker);
+    snprintf(text, sizeof text, "firn-%.30s 1 %lld %.0f %.0f", name,
+             (long long)attempt, 1000 * load->util, 1024 * load->mem_gib);
+    snprintf(line, sizeof line, "%-*.100s\n", LINE - 2, text);
+    struct firn_bytes padded = {line, LINE - 1};
+    if (!write_draft(folder, name, OVER, padded))
+        return failed(name, err);
+    return FIRN_OK;
+}
+
+enum attempt_found attempt_load_get(int folder, size_t worker, int64_t attempt,
+                                    struct firn_load *out)
+{
+    char name[WORKER_NAME];
+    int64_t n[3] = {0};
+    snprintf(name, sizeof name, "load-%zu", worker);
+    enum attempt_found found = numbers(folder, name, n, 3);
+    if (found != ATTEMPT_PRESENT)
+        return found;
+    if (n[0] != attempt)
+        return ATTEMPT_ABSENT;
+    if (n[1] > 1000)
+        return ATTEMPT_DAMAGED;
+    *out = (struct firn_load){(double)n[1] / 1000, (double)n[2] / 1024};
+    return ATTEMPT_PRESENT;
+}

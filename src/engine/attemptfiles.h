@@ -12,6 +12,7 @@
  *     <job folder>/epoch-N/ask      a request of the engine to the shepherd
  *     <job folder>/epoch-N/order    a request of the shepherd to the workers
  *     <job folder>/epoch-N/worker-K that worker K began, and how it ended
+ *     <job folder>/epoch-N/load-K   how much its GPU is used, where known
  *
  * The folder of an attempt is named epoch-N since firn's first version, so that
  * any firnd can take over the jobs of an older one.
@@ -46,6 +47,7 @@
 #ifndef ENGINE_ATTEMPTFILES_H
 #define ENGINE_ATTEMPTFILES_H
 #include <firn/bytes.h>
+#include <firn/forecast.h>
 #include <firn/status.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -152,6 +154,13 @@ enum attempt_found attempt_worker_has_begun(int folder, size_t worker);
 enum firn_status attempt_worker_put(int folder, size_t worker,
                                     const struct attempt_exit *result,
                                     struct firn_error *err);
+/* How much the GPU of a worker is used: overwritten, not synced. */
+enum firn_status attempt_load_put(int folder, size_t worker, int64_t attempt,
+                                  const struct firn_load *load,
+                                  struct firn_error *err);
+/* ABSENT: nothing was measured in this attempt. */
+enum attempt_found attempt_load_get(int folder, size_t worker, int64_t attempt,
+                                    struct firn_load *out);
 /* ABSENT: the worker has not ended. */
 enum attempt_found attempt_worker_get(int folder, size_t worker,
                                       struct attempt_exit *out);

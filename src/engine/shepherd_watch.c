@@ -329,6 +329,7 @@ void shepherd_watch(struct shepherd *s)
                                {.fd = s->notes, .events = POLLIN},
                                {.fd = s->output.in, .events = POLLIN}};
         int ms = advance(s);
+        shepherd_load(s);
         if (s->kind != SHEPHERD_LOCAL && (ms < 0 || ms > LOOK_MS))
             ms = LOOK_MS;
         poll(fds, 3, ms);

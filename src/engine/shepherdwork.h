@@ -5,6 +5,7 @@
  *     shepherd.c, shepherd_task.c    the whole of a local, Slurm or task one
  *     shepherd_start.c               starts the workers
  *     shepherd_watch.c               waits for them, asks them to exit
+ *     shepherd_load.c                how much a task's GPU is used
  *     shepherd_enter.c               descriptors, signals, launch file, fence
  *     shepherd_verdict.c             how the attempt ended
  */
@@ -12,6 +13,7 @@
 #define ENGINE_SHEPHERDWORK_H
 #include "engine/attemptfiles.h"
 #include "engine/cgroup.h"
+#include "engine/gpus.h"
 #include "engine/joblog.h"
 #include "engine/launchfile.h"
 #include "engine/ports.h"
@@ -70,7 +72,11 @@ struct shepherd {
     bool is_lost;      /* a worker ended without writing how */
     bool is_memory;    /* a worker ran out of memory */
 
-    size_t worker; /* TASK: the number of its worker */
+    size_t worker;      /* TASK: the number of its worker */
+    struct nvml nvml;   /* TASK: the driver of its node, */
+    unsigned device;    /* and the worker's GPU there */
+    double sampled_s;   /* when its load was last asked for; 0: never */
+    bool has_no_driver; /* it cannot be asked for */
 };
 
 /* --- shepherd_enter.c ----------------------------------------------------- */
@@ -102,6 +108,15 @@ bool shepherd_is_early(struct shepherd *s);
 void shepherd_note(struct shepherd *s, struct worker *worker, int status);
 /* SLURM: reads how every worker ended; false: workers may still be running. */
 bool shepherd_gather(struct shepherd *s);
+
+/* --- shepherd_load.c ------------------------------------------------------ */
+
+/* TASK: writes down how much the worker's GPU is used, every few seconds. */
+void shepherd_load(struct shepherd *s);
+/* The driver's number of the GPU at `place` (NULL: 0) of a list as of
+ * CUDA_VISIBLE_DEVICES; false: there is none. */
+bool shepherd_load_device(const struct nvml *nvml, const char *visible,
+                          const char *place, unsigned *device);
 
 /* --- shepherd_verdict.c --------------------------------------------------- */
 

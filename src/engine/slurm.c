@@ -24,7 +24,9 @@
 #include "engine/holding.h"
 #include "engine/passenv.h"
 #include "engine/slurmwork.h"
+#include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { COMMANDS_MAX = 8 };
 
@@ -278,6 +280,30 @@ static const char *node_why(void *state, firn_node_id node)
                : NULL;
 }
 
+/* The most of all its GPUs, as its supervisors on the nodes wrote it down. */
+static bool load(void *state, firn_job_id id, struct firn_load *out)
+{
+    const struct slurmjob *job = slurm_find(state, id);
+    struct firn_load most = {-1, -1}, one;
+    if (job == NULL || job->base.folder == NULL)
+        return false;
+    int folder = attempt_folder(job->base.folder, job->base.attempt, false);
+    if (folder < 0)
+        return false;
+    for (int i = 0; i < job->base.held.ngpus; i++) {
+        if (attempt_load_get(folder, (size_t)i, job->base.attempt, &one) !=
+            ATTEMPT_PRESENT)
+            continue;
+        most.util = fmax(most.util, one.util);
+        most.mem_gib = fmax(most.mem_gib, one.mem_gib);
+    }
+    close(folder);
+    if (most.util < 0)
+        return false;
+    *out = most;
+    return true;
+}
+
 static const struct firn_option options[] = {
     {.name = "partition",
      .type = FIRN_OPTION_TEXT,
@@ -366,4 +392,5 @@ const struct firn_engine_def firn_engine_slurm = {
     .no_sharing = no_sharing,
     .node_name = node_name,
     .node_why = node_why,
+    .load = load,
 };

@@ -223,6 +223,19 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
         add_int(out, "FIRN_REPLICAS", alloc->ngpus / (tensor * stages));
 }
 
+/* The language model of the job file and how it trains: a trainer that has no
+ * other source builds the model from these. */
+static void add_model(const struct firn_launch *launch, struct launchfile *out)
+{
+    if (launch->model == NULL || launch->model[0] == '\0')
+        return;
+    add_text(out, "FIRN_MODEL", launch->model);
+    add_text(out, "FIRN_PRECISION", launch->precision);
+    add_text(out, "FIRN_OPTIMIZER", launch->optimizer);
+    add_text(out, "FIRN_ATTENTION", launch->attention);
+    add_text(out, "FIRN_CHECKPOINTING", launch->checkpointing);
+}
+
 /* The co-trained job of these workers, and the job whose weights they begin
  * with. The arguments of the co-trained job's command are separated by 0x1f. */
 static void add_related_jobs(const struct firn_launch *launch,
@@ -234,6 +247,8 @@ static void add_related_jobs(const struct firn_launch *launch,
         add_text(out, "FIRN_AFTER", launch->after);
         add_int(out, "FIRN_AFTER_JOB", launch->after_job);
     }
+    if (launch->anew > 0)
+        add_int(out, "FIRN_ANEW", launch->anew);
     if (mate == NULL)
         return;
     for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)
@@ -292,7 +307,15 @@ static void add_common(const struct workerenv *env,
         add_int(out, "FIRN_THREADS", launch->threads);
     if (alloc->how.passes > 0)
         add_int(out, "FIRN_PASSES", alloc->how.passes);
+    if (launch->batch > 0)
+        add_int(out, "FIRN_BATCH", launch->batch);
+    if (launch->batch_rule != NULL)
+        add_text(out, "FIRN_BATCH_RULE", launch->batch_rule);
+    if (launch->frozen >= 0 && launch->freeze != NULL &&
+        strcmp(launch->freeze, "penalty") == 0)
+        add_int(out, "FIRN_FROZEN", launch->frozen);
     add_split(alloc, out);
+    add_model(launch, out);
     add_related_jobs(launch, out);
     if (env->has_driver)
         vec_add(&out->common, "CUDA_DEVICE_ORDER=PCI_BUS_ID");

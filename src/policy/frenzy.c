@@ -261,10 +261,11 @@ static void write_key(char key[KEY_MAX], const struct firn_job *job)
     at = put_number(at, memory);
     if (is_llm) {
         const unsigned how[] = {
-            (unsigned)spec->gpus_min, (unsigned)spec->gpus_max,
-            (unsigned)spec->seq,      (unsigned)spec->batch,
-            spec->training.precision, spec->training.optimizer,
-            spec->training.attention, spec->training.checkpointing};
+            (unsigned)spec->gpus_min,      (unsigned)spec->gpus_max,
+            (unsigned)spec->seq,           (unsigned)spec->batch,
+            spec->training.precision,      spec->training.optimizer,
+            spec->training.attention,      spec->training.checkpointing,
+            spec->cannot & FIRN_CAN_TENSOR};
         for (size_t i = 0; i < sizeof how / sizeof *how; i++)
             at = put_number(at, how[i]);
         size_t n = strnlen(spec->app, APP_MAX);

@@ -60,6 +60,8 @@ static int compare_requests(const struct firn_job *x, const struct firn_job *y)
     if (order == 0)
         order = firn_cmp(flags_of(a), flags_of(b));
     if (order == 0)
+        order = firn_cmp(a->cannot, b->cannot);
+    if (order == 0)
         order = firn_cmp(x->type_mask, y->type_mask);
     if (order == 0)
         order = compare_texts(a->app, b->app);

@@ -62,6 +62,9 @@ static double ratio(double of, long n)
 
 MADE(read_small, mean_of(sim, 0, 2))
 MADE(read_large, mean_of(sim, 2, FIRN_CLASSES))
+MADE(read_p40, sim->jct_p40_s)
+MADE(read_p80, sim->jct_p80_s)
+MADE(read_low40, sim->jct_low40_s)
 MADE(read_round, ratio(sim->decide_cpu_s, sim->rounds))
 MADE(read_samples, sim->samples_s_mean)
 MADE(read_together, ratio((double)sim->together_jobs, sim->jobs))
@@ -78,6 +81,8 @@ static const struct {
     {"round_cpu_s", read_round},   {"together_share", read_together},
     {"after_share", read_after},   {"error_mean", read_error_mean},
     {"error_max", read_error_max}, {"samples_rate", read_samples},
+    {"jct_p40_s", read_p40},       {"jct_p80_s", read_p80},
+    {"jct_low40_s", read_low40},
 };
 
 enum { NMADE = sizeof made / sizeof *made };

@@ -5,6 +5,9 @@
  *
  *     jct_small_s      mean JCT of jobs that request at most 4 GPUs
  *     jct_large_s      mean JCT of the other jobs
+ *     jct_p40_s        40th and 80th percentile of the JCT
+ *     jct_p80_s
+ *     jct_low40_s      mean JCT of the 40 % of the jobs with the lowest
  *     round_cpu_s      processor time per scheduling round; measured, so it
  *                      differs from run to run
  *     together_share   share of jobs that were co-trained with another job

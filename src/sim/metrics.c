@@ -278,6 +278,9 @@ static void times(struct metrics *metrics, struct firn_sim_result *out)
     out->queue_mean_s = mean(queue, n);
     sort_doubles(jct, n);
     sort_doubles(queue, n);
+    out->jct_p40_s = percentile(jct, n, 40);
+    out->jct_p80_s = percentile(jct, n, 80);
+    out->jct_low40_s = mean(jct, n * 2 / 5);
     out->jct_p50_s = percentile(jct, n, 50);
     out->jct_p90_s = percentile(jct, n, 90);
     out->jct_p99_s = percentile(jct, n, 99);

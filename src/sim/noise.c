@@ -5,7 +5,7 @@
 #define LEAST 0.05
 
 /* What a draw is for; part of its seed. */
-enum purpose { WAY = 1, MEMORY, UTILISATION, SLOWDOWN };
+enum purpose { WAY = 1, MEMORY, UTILISATION, SLOWDOWN, ITERATIONS, TRANSFER };
 
 bool noise_is_on(const struct firn_sim_noise *size)
 {
@@ -40,14 +40,12 @@ static double gaussian(uint64_t chain, double size)
     return factor < LEAST ? LEAST : factor;
 }
 
-struct noise noise_of_job(const struct firn_sim_noise *size, uint64_t seed,
-                          firn_job_id id)
+struct noise noise_of_job(uint64_t seed, firn_job_id id)
 {
     struct noise noise;
     struct rng seeds;
     rng_seed(&seeds, seed);
     rng_seed(&noise.rng, rng_u64(&seeds) + (uint64_t)id);
-    noise.transfer = uniform(&noise.rng, size->transfer);
     return noise;
 }
 
@@ -56,18 +54,34 @@ double noise_next(struct noise *noise, const struct firn_sim_noise *size)
     return uniform(&noise->rng, size->report);
 }
 
-double noise_way(const struct firn_sim_noise *size, uint64_t seed,
-                 firn_job_id id, const struct firn_way *way, int ntypes)
+static uint64_t chain_of_way(uint64_t seed, firn_job_id id,
+                             const struct firn_way *way, int ntypes)
 {
-    if (!(size->throughput > 0))
-        return 1;
     uint64_t chain = mix(chain_of(seed, id, WAY), way->gpus);
     for (int t = 0; way->counts != NULL && t < ntypes; t++)
         chain = mix(chain, way->counts[t]);
     chain = mix(chain, way->counts != NULL ? 0 : way->type);
     chain = mix(chain, way->tensor);
     chain = mix(chain, way->parallel);
-    return gaussian(mix(chain, way->stages), size->throughput);
+    return mix(chain, way->stages);
+}
+
+double noise_way(const struct firn_sim_noise *size, uint64_t seed,
+                 firn_job_id id, const struct firn_way *way, int ntypes)
+{
+    if (!(size->throughput > 0))
+        return 1;
+    return gaussian(chain_of_way(seed, id, way, ntypes), size->throughput);
+}
+
+double noise_layers(const struct firn_sim_noise *size, uint64_t seed,
+                    firn_job_id id, const struct firn_way *way, int ntypes,
+                    size_t nfrozen)
+{
+    if (!(size->throughput > 0))
+        return 1;
+    uint64_t chain = chain_of_way(seed, id, way, ntypes);
+    return gaussian(mix(chain, 1 + (int64_t)nfrozen), size->throughput);
 }
 
 struct firn_load noise_load(const struct firn_sim_noise *size, uint64_t seed,
@@ -89,14 +103,25 @@ double noise_slowdown(const struct firn_sim_noise *size, uint64_t seed,
     return fmax(1, slowdown * gaussian(chain, size->sharing));
 }
 
-/* A stream of their own: these draws shift no others. */
-double noise_iterations(const struct firn_sim_noise *size, uint64_t seed,
-                        firn_job_id id, bool is_merged)
+static double of_merge(double size, uint64_t seed, struct noise_merge merge,
+                       enum purpose purpose)
 {
     struct rng rng;
-    if (!(size->iterations > 0))
+    if (!(size > 0))
         return 1;
-    rng_seed(&rng, ~seed);
-    rng_seed(&rng, rng_u64(&rng) + 2 * (uint64_t)id + is_merged);
-    return uniform(&rng, size->iterations);
+    uint64_t chain = mix(chain_of(seed, merge.id, purpose), merge.with);
+    rng_seed(&rng, merge.with != FIRN_NO_JOB ? mix(chain, merge.kind) : chain);
+    return uniform(&rng, size);
+}
+
+double noise_iterations(const struct firn_sim_noise *size, uint64_t seed,
+                        struct noise_merge merge)
+{
+    return of_merge(size->iterations, seed, merge, ITERATIONS);
+}
+
+double noise_transfer(const struct firn_sim_noise *size, uint64_t seed,
+                      struct noise_merge merge)
+{
+    return of_merge(size->transfer, seed, merge, TRANSFER);
 }

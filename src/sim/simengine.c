@@ -205,8 +205,7 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->task = engine->table ? transfers_task(job->spec.app) : 0;
         sj->least = INFINITY;
         if (noise_is_on(&engine->world.options->noise))
-            sj->noise = noise_of_job(&engine->world.options->noise,
-                                     engine->world.options->seed, job->id);
+            sj->noise = noise_of_job(engine->world.options->seed, job->id);
     }
     sj->job = job;
     if (!(sj->done_s > 0))
@@ -393,6 +392,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
             tables_forecast_by(&engine->table->tables, options->forecast, err));
         if (options->slows_all)
             tables_forget_pairs(&engine->table->tables);
+        simforecast_doubt(engine->table, options);
         engine->truth = truth_from_table(
             engine->table, &base, firn_trace_format(engine->world.trace)->name);
     }
@@ -543,7 +543,7 @@ static enum firn_status measure(struct simengine *engine,
     if (!truth->knows(truth, spec->app))
         count(&world->unprofiled_jobs, world->unprofiled, spec->app);
     if (world->options->freeze > FIRN_SIM_FREEZE_OFF &&
-        !truth_table_freezes(engine->table, spec->app, accept.types))
+        !truth_table_freezes(engine->table, spec->app, accept.types, 0))
         count(&world->unfrozen_jobs, world->unfrozen, spec->app);
     return FIRN_OK;
 }

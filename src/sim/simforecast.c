@@ -104,14 +104,42 @@ static struct forecaster *of(void *state)
     return ((struct simengine *)state)->forecast;
 }
 
+/* By these throughputs trainers choose layers: sim/noise.h. */
+static double layers_factor(const void *arg, const struct trainer_ask *ask,
+                            size_t nfrozen)
+{
+    const struct firn_sim_options *options = arg;
+    struct firn_way way = {.gpus = ask->where->gpus,
+                           .type = __builtin_ctz(ask->where->types),
+                           .parallel = (int)ask->parallel,
+                           .stages = ask->stages};
+    return noise_layers(&options->noise, options->seed, ask->job, &way,
+                        options->cluster->ntypes, nfrozen);
+}
+
+void simforecast_doubt(struct truth_table *table,
+                       const struct firn_sim_options *options)
+{
+    struct trainer_doubt doubt = {layers_factor, options};
+    if (options->noise.throughput > 0)
+        trainer_set_doubt(table->trainer, doubt);
+}
+
+/* What is expected of a job whose trainer freezes layers has its error
+ * already. */
 static double rate_of(void *state, const struct firn_job *job,
                       const struct firn_way *way, double now_s)
 {
     const struct simengine *engine = state;
     const struct firn_sim_options *options = engine->world.options;
-    return simforecast_rate(engine->forecast, job, way, now_s) *
-           noise_way(&options->noise, options->seed, job->id, way,
-                     options->cluster->ntypes);
+    double rate = simforecast_rate(engine->forecast, job, way, now_s);
+    if (!(options->noise.throughput > 0) ||
+        (engine->table != NULL &&
+         truth_table_freezes(engine->table, job->spec.app, job->type_mask,
+                             way->tunes)))
+        return rate;
+    return rate * noise_way(&options->noise, options->seed, job->id, way,
+                            options->cluster->ntypes);
 }
 
 static double left_of(void *state, const struct firn_job *job,
@@ -121,8 +149,9 @@ static double left_of(void *state, const struct firn_job *job,
     const struct firn_sim_options *options = engine->world.options;
     double left_s = transfers_left_s(engine, job, now_s);
     double rate = rate_of(state, job, way, now_s);
-    double belief =
-        noise_iterations(&options->noise, options->seed, job->id, false);
+    double belief = noise_iterations(
+        &options->noise, options->seed,
+        (struct noise_merge){.id = job->id, .with = FIRN_NO_JOB});
     return rate == 0 ? INFINITY : left_s * belief / rate;
 }
 

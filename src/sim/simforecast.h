@@ -8,6 +8,7 @@
 #include "core/forecaster.h"
 #include "sim/truth.h"
 #include <firn/event.h>
+#include <firn/sim.h>
 
 struct truth_table;
 
@@ -16,6 +17,10 @@ struct truth_table;
  * forecaster_free(). */
 struct forecaster *simforecast_new(const struct truth *base,
                                    struct truth_table *table);
+
+/* With noise on throughput, trainers choose layers by wrong throughputs. */
+void simforecast_doubt(struct truth_table *table,
+                       const struct firn_sim_options *options);
 
 /* A job reports how fast it goes with what it holds, beside these. */
 void simforecast_learn(struct forecaster *forecaster,

@@ -18,9 +18,10 @@
  *
  * A forecast answers with the fitted step times and the epochs that are
  * expected (sim/taskfeed.c: Ymir's estimator, fed by reports), times a factor
- * for each job where the simulation has noise on transfer. A job that is merged
- * now has left what its finished epochs leave of the expected ones, not what
- * the truth leaves. core/forecaster_merge.c works out what follows from them.
+ * for each job and partner where the simulation has noise on transfer. A job
+ * that is merged now has left what its finished epochs leave of the expected
+ * ones, not what the truth leaves. core/forecaster_merge.c works out what
+ * follows from them.
  *
  * Left out: the learning rate and batch that the joint curves were made with
  * (not published), two jobs of one dataset, and more than two.
@@ -182,24 +183,20 @@ struct side {
     struct merge_side merge;
 };
 
-static bool look_at(struct simengine *engine, const struct firn_job *job,
+static bool look_at(struct simengine *engine, struct noise_merge with,
                     const struct firn_way *way, double now_s, struct side *out)
 {
     const struct firn_sim_options *options = engine->world.options;
+    const struct firn_job *job = out->job;
+    struct noise_merge by_itself = {.id = job->id, .with = FIRN_NO_JOB};
     struct merge_side *merge = &out->merge;
-    out->job = job;
     merge->work_s = transfers_left_s(engine, job, now_s);
     merge->is_new = !(firn_job_done_s(job, now_s) > 0);
     merge->alone = simforecast_rate(engine->forecast, job, way, now_s);
-    double alone =
-        noise_iterations(&options->noise, options->seed, job->id, false);
-    double merged =
-        noise_iterations(&options->noise, options->seed, job->id, true);
+    double alone = noise_iterations(&options->noise, options->seed, by_itself);
+    double merged = noise_iterations(&options->noise, options->seed, with);
     merge->work_s *= alone;
-    out->belief =
-        options->noise.transfer > 0
-            ? noise_of_job(&options->noise, options->seed, job->id).transfer
-            : 1;
+    out->belief = noise_transfer(&options->noise, options->seed, with);
     out->belief *= merged / alone; /* each is of the epochs, not of both */
     return merge->alone > 0 && job->spec.batch > 0;
 }
@@ -260,13 +257,15 @@ bool transfers_merge(void *state, const struct firn_job *a,
                      struct firn_merge *out)
 {
     struct simengine *engine = state;
-    struct side s[2] = {{.task = transfers_task(a->spec.app)},
-                        {.task = transfers_task(b->spec.app)}};
+    struct side s[2] = {{.job = a, .task = transfers_task(a->spec.app)},
+                        {.job = b, .task = transfers_task(b->spec.app)}};
+    struct noise_merge first = {a->id, b->id, kind},
+                       second = {b->id, a->id, kind};
     struct firn_merge merge = {0};
     if (engine->tasks_told == NULL ||
         !transfers_is_pair(s[0].task, s[1].task) ||
-        !look_at(engine, a, way, now_s, &s[0]) ||
-        !look_at(engine, b, way, now_s, &s[1]))
+        !look_at(engine, first, way, now_s, &s[0]) ||
+        !look_at(engine, second, way, now_s, &s[1]))
         return false;
     if (kind == FIRN_MERGE_TOGETHER ? !together(engine, s, way, &merge)
                                     : !after(engine, s, &merge))

@@ -234,7 +234,8 @@ static bool set_out(struct going *g, const struct truth_table *t,
                                   .frozen_max = spec->frozen_max,
                                   .parallel =
                                       (enum firn_parallel)alloc->how.parallel,
-                                  .stages = alloc->how.stages};
+                                  .stages = alloc->how.stages,
+                                  .job = job->id};
     g->parts = trainer_parts(t->trainer, &g->ask);
     g->ref = reference(t, &g->app, spec);
     if (alloc->tunes & FIRN_TUNE_THREADS)
@@ -364,11 +365,11 @@ void truth_table_free(struct truth_table *table)
 }
 
 bool truth_table_freezes(const struct truth_table *table, const char *app,
-                         uint32_t types)
+                         uint32_t types, unsigned tunes)
 {
     struct known_app found = known_find(&table->tables.known, app, types);
     return found.profile != NULL &&
-           trainer_rule(table->trainer, found.profile, 0) != FREEZE_OFF;
+           trainer_rule(table->trainer, found.profile, tunes) != FREEZE_OFF;
 }
 
 struct truth truth_from_table(struct truth_table *table,

@@ -25,9 +25,10 @@ enum firn_status truth_table_open(struct truth_table **out,
                                   struct firn_error *err);
 void truth_table_free(struct truth_table *table);
 
-/* A job of that application on these types freezes layers by the rule. */
+/* A job of that application on these types, with these FIRN_TUNE_*, freezes
+ * layers. */
 bool truth_table_freezes(const struct truth_table *table, const char *app,
-                         uint32_t types);
+                         uint32_t types, unsigned tunes);
 
 /* The truth for a cluster; `base` is what holds for unknown applications.
  * `format` is that of the trace ("pollux"): it says whose applications are

@@ -26,12 +26,23 @@
  * nearest to 1 and FIFO's mean JCT (2.9 h with 240 jobs) is nearest to the
  * paper's (2.34 h). No sharing policy was looked at for it.
  *
+ * The jobs of the paper's own cluster of 16 GPUs (`is_testbed`; Table II, Fig.
+ * 4): "20 jobs using no more than 8 GPUs and 10 jobs using 12 or 16", "the
+ * training iteration of jobs varies from 100 to 5000". Drawn: each application
+ * as often; a third of the jobs 12 or 16 GPUs, the others 1, 2, 4 or 8, each as
+ * likely; iterations with even logarithms; arrivals evenly over TESTBED_S. Two
+ * numbers are not in the paper, the time in which jobs arrive and how long an
+ * iteration is: they are such that FIFO's makespan and mean JCT are near the
+ * printed ones (2317 and 663 s; here 2287 and 664 s over seeds 201 to 220). No
+ * other policy was looked at for it.
+ *
  * A job is elastic, from one GPU to 64, for policies that resize.
  *
  * (1) Only rng.h: the same bytes on any machine. (2) Each property has its own
  * stream of numbers.
  */
 #include "trace/sixapps.h"
+#include "base/fmath.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/sort.h"
@@ -42,6 +53,8 @@
 
 enum { GPUS_MAX = 64, HALF_HOURS = 16 };
 
+enum { TESTBED_S = 870, TESTBED_MEAN_S = 102 };
+
 static const struct six {
     const char *app;
     long jobs;
@@ -51,9 +64,11 @@ static const struct six {
 #define SIX(app, jobs, samples, small, large) \
     {app, jobs, samples, small, large},
 #define SIX_TIME(app, gpus, seconds)
+#define SIX_STEP(app, seconds)
 #include "trace/sixapps.def"
 #undef SIX
 #undef SIX_TIME
+#undef SIX_STEP
 };
 
 enum { NSIX = sizeof six / sizeof *six };
@@ -65,12 +80,27 @@ static const struct six_time {
 } times[] = {
 #define SIX(app, jobs, samples, small, large)
 #define SIX_TIME(app, gpus, seconds) {app, gpus, seconds},
+#define SIX_STEP(app, seconds)
 #include "trace/sixapps.def"
 #undef SIX
 #undef SIX_TIME
+#undef SIX_STEP
 };
 
 enum { NTIMES = sizeof times / sizeof *times };
+
+static const struct six_step {
+    const char *app;
+    double s;
+} steps[] = {
+#define SIX(app, jobs, samples, small, large)
+#define SIX_TIME(app, gpus, seconds)
+#define SIX_STEP(app, seconds) {app, seconds},
+#include "trace/sixapps.def"
+#undef SIX
+#undef SIX_TIME
+#undef SIX_STEP
+};
 
 /* Pollux's arrivals in each half-hour. */
 static const uint64_t arrivals[HALF_HOURS] = {75, 72, 71,  53,  39, 36, 59, 75,
@@ -217,6 +247,41 @@ static double draw_arrival_s(struct rng *rng)
     return floor((i + rng_unit(rng)) * 1800);
 }
 
+/* --- the paper's own cluster ---------------------------------------------- */
+
+static double step_s(int app)
+{
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (strcmp(steps[i].app, six[app].app) == 0)
+            return steps[i].s;
+    FIRN_BUG("no step time of %s", six[app].app);
+}
+
+/* Applications, GPUs and run times, in random order. */
+static void draw_testbed(struct draft *jobs, size_t n, struct rng *app,
+                         struct rng *gpus)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool is_large = i < n / 3;
+        jobs[i] =
+            (struct draft){.is_large = is_large,
+                           .gpus = is_large ? 12 + 4 * (int)rng_below(gpus, 2)
+                                            : 1 << (int)rng_below(gpus, 4)};
+    }
+    shuffle(jobs, n, app);
+    for (size_t i = 0; i < n; i++)
+        jobs[i].app = (int)(i % NSIX);
+    for (size_t i = 0; i < n; i++) {
+        double iterations = 100 * fm_pow(50, rng_unit(gpus));
+        jobs[i].s = iterations * step_s(jobs[i].app);
+        sum += jobs[i].s;
+    }
+    for (size_t i = 0; i < n; i++)
+        jobs[i].s *= TESTBED_MEAN_S * (double)n / sum;
+    shuffle(jobs, n, app);
+}
+
 static void fill(struct sixapps *out, const struct draft *jobs,
                  const double *arrival_s)
 {
@@ -239,13 +304,30 @@ static void fill(struct sixapps *out, const struct draft *jobs,
     }
 }
 
+static enum firn_status draw_simulated(struct draft *jobs, size_t n,
+                                       const struct sixapps_options *options,
+                                       struct rng *app, struct rng *gpus,
+                                       struct firn_error *err)
+{
+    long counts[NSIX];
+    count_apps(options->jobs, counts);
+    put_apps(jobs, counts);
+    shuffle(jobs, n, app);
+    FIRN_TRY(choose_large(jobs, n, options->large, err));
+    shuffle(jobs, n, app); /* the first in the order are large */
+    for (size_t i = 0; i < n; i++)
+        draw_gpus(&jobs[i], gpus);
+    calibrate(jobs, n, false, options->small_s);
+    calibrate(jobs, n, true, options->large_s);
+    return FIRN_OK;
+}
+
 enum firn_status sixapps_make(struct sixapps *out,
                               const struct sixapps_options *options,
                               struct firn_error *err)
 {
     FIRN_TRY(check(options, err));
     size_t n = (size_t)options->jobs;
-    long counts[NSIX];
     struct rng root, app, gpus, arrival;
     rng_seed(&root, options->seed);
     rng_seed(&app, rng_u64(&root));
@@ -253,18 +335,16 @@ enum firn_status sixapps_make(struct sixapps *out,
     rng_seed(&arrival, rng_u64(&root));
     struct draft *jobs = mem_new(n, sizeof *jobs);
     double *arrival_s = mem_new(n, sizeof *arrival_s);
-    count_apps(options->jobs, counts);
-    put_apps(jobs, counts);
-    shuffle(jobs, n, &app);
-    enum firn_status status = choose_large(jobs, n, options->large, err);
-    shuffle(jobs, n, &app); /* the first in the order are large */
-    for (size_t i = 0; i < n && status == FIRN_OK; i++) {
-        draw_gpus(&jobs[i], &gpus);
-        arrival_s[i] = draw_arrival_s(&arrival);
-    }
+    enum firn_status status = FIRN_OK;
+    if (options->is_testbed)
+        draw_testbed(jobs, n, &app, &gpus);
+    else
+        status = draw_simulated(jobs, n, options, &app, &gpus, err);
+    for (size_t i = 0; i < n; i++)
+        arrival_s[i] = options->is_testbed
+                           ? floor(rng_unit(&arrival) * TESTBED_S)
+                           : draw_arrival_s(&arrival);
     if (status == FIRN_OK) {
-        calibrate(jobs, n, false, options->small_s);
-        calibrate(jobs, n, true, options->large_s);
         sort_doubles(arrival_s, n);
         *out = (struct sixapps){.at = mem_new(n, sizeof *out->at),
                                 .names = mem_new(n, sizeof *out->names),

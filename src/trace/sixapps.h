@@ -1,4 +1,4 @@
-/* sixapps.h - the simulated workload of SJF-BSBF, drawn anew from its text.
+/* sixapps.h - the workloads of SJF-BSBF, drawn anew from its text.
  *
  * Luo et al. (Wise Resource Sharing, section VI-A) simulate jobs of Pollux's
  * six applications that arrive as Pollux's do; the jobs are not public. A
@@ -8,6 +8,7 @@
 #ifndef TRACE_SIXAPPS_H
 #define TRACE_SIXAPPS_H
 #include <firn/job.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,9 @@ struct sixapps_options {
     double large; /* share of jobs that are large, 0..1 */
     /* Mean run time alone on the GPUs asked for, of small and large jobs. */
     double small_s, large_s;
+    /* The jobs of the paper's own cluster instead of the simulated ones: then
+     * the three above are not read. */
+    bool is_testbed;
 };
 
 /* 240 jobs, 12 % large, 0.55 and 1.75 h: Table III. */

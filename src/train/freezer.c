@@ -305,6 +305,10 @@ static void apply(struct firn_freezer *f, struct firn_decision d)
     }
     if (d.kind == FIRN_DECIDED_PASSES)
         f->passes = d.value;
+    if (d.kind == FIRN_DECIDED_BATCH)
+        f->batch = d.value;
+    if (d.kind == FIRN_DECIDED_RATE)
+        f->rate = d.value;
     f->log[f->nlog++] = d;
     f->last_step = d.step;
 }
@@ -318,7 +322,7 @@ enum firn_status firn_freezer_check(const struct firn_decision *d,
                          "a decision at step %llu comes after one at step %llu",
                          (unsigned long long)d->step,
                          (unsigned long long)last_step);
-    if (d->kind < FIRN_DECIDED_FROZEN || d->kind > FIRN_DECIDED_LAYOUT)
+    if (d->kind < FIRN_DECIDED_FROZEN || d->kind > FIRN_DECIDED_RATE)
         return firn_fail(err, FIRN_EINVAL, "a decision of unknown kind %u",
                          (unsigned)d->kind);
     if (d->kind == FIRN_DECIDED_FROZEN && d->value >= nlayers)
@@ -328,6 +332,9 @@ enum firn_status firn_freezer_check(const struct firn_decision *d,
                          (unsigned)d->value, nlayers);
     if (d->kind == FIRN_DECIDED_PASSES && d->value == 0)
         return firn_fail(err, FIRN_EINVAL, "a batch cannot be cut into 0");
+    if (d->kind >= FIRN_DECIDED_BATCH && d->value == 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "a batch or a learning rate cannot become 0");
     if (!(d->psi >= 0 && d->psi <= 1))
         return firn_fail(err, FIRN_EINVAL,
                          "the frozen penalty is %g, not "
@@ -505,6 +512,16 @@ double firn_freezer_psi(const struct firn_freezer *freezer)
 unsigned firn_freezer_passes(const struct firn_freezer *freezer)
 {
     return freezer->passes;
+}
+
+unsigned firn_freezer_batch(const struct firn_freezer *freezer)
+{
+    return freezer->batch;
+}
+
+double firn_freezer_rate(const struct firn_freezer *freezer)
+{
+    return freezer->rate > 0 ? 1e-6 * freezer->rate : 1;
 }
 
 size_t firn_freezer_log(const struct firn_freezer *freezer,

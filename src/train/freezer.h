@@ -23,7 +23,8 @@ struct firn_freezer {
     struct firn_freeze freeze;
 
     double psi, owed, effective;
-    uint32_t due, passes;
+    uint32_t due, passes, batch;
+    uint32_t rate;      /* millionths; 0: not decided */
     uint64_t last_step; /* of the last decision */
 
     struct firn_decision *log, *replay;

@@ -240,6 +240,13 @@ static void believe(struct firn_freezer *f, const struct found *found)
     f->log = found->log;
     f->nlog = f->cap = found->nlog;
     f->replayed = 0;
+    f->batch = f->rate = 0;
+    for (size_t i = 0; i < f->nlog; i++) { /* the log alone has these two */
+        if (f->log[i].kind == FIRN_DECIDED_BATCH)
+            f->batch = f->log[i].value;
+        if (f->log[i].kind == FIRN_DECIDED_RATE)
+            f->rate = f->log[i].value;
+    }
 }
 
 enum firn_status firn_freezer_load(struct firn_freezer *freezer,

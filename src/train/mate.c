@@ -21,6 +21,7 @@
 #include "train/trainwork.h"
 #include <errno.h>
 #include <firn/mate.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,8 +77,16 @@ static bool read_words(struct firn_mate *mate, const char *text)
     return true;
 }
 
+static _Atomic bool is_asked; /* firn_mate_find() was called */
+
+bool firn_mate_is_asked(void)
+{
+    return is_asked;
+}
+
 bool firn_mate_find(struct firn_mate *mate)
 {
+    is_asked = true;
     struct firn_mate found = {.job = word_of("FIRN_MATE_JOB"),
                               .token = word_of("FIRN_MATE_TOKEN"),
                               .dir = word_of("FIRN_MATE_DIR"),
@@ -310,6 +319,7 @@ enum firn_status firn_train_begin_after(struct firn_train *train,
 {
     struct firn_train *t = train;
     struct firn_error why = {0};
+    firn_train_uses(t, FIRN_CAN_AFTER);
     *began = false;
     enum firn_status status = take_weights(t, name, began, &why);
     int64_t failed = status != FIRN_OK, most = *began;
@@ -320,5 +330,7 @@ enum firn_status firn_train_begin_after(struct firn_train *train,
     if (failed != 0 || (most != 0) != *began)
         return firn_fail(err, FIRN_EIO,
                          "another process could not begin with the weights");
+    if (*began)
+        firn_train_unprobe(t);
     return FIRN_OK;
 }

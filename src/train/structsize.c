@@ -28,7 +28,8 @@ size_t firn_struct_size(const char *name)
         OF(firn_freezer_config), OF(firn_decision),
         OF(firn_task_mix),       OF(firn_task_guard),
         OF(firn_pass),           OF(firn_switch_stage),
-        OF(firn_switch_times),   OF(firn_train_config),
+        OF(firn_batch_noise),    OF(firn_switch_times),
+        OF(firn_train_config),
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)

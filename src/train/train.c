@@ -39,6 +39,7 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
         .stop = orders.stop > 0,
         .nfrozen = t->rank == 0 ? orders.nfrozen : -1,
         .passes = t->rank == 0 ? orders.passes : -1,
+        .batch = t->rank == 0 ? orders.batch : -1,
         .save = t->rank == 0 && t->every_s > 0 &&
                 firn_train_now_s() - t->saved_s >= t->every_s,
     };
@@ -74,8 +75,7 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
 
 bool firn_train_is_done(const struct firn_train *t)
 {
-    return t->is_finished ||
-           (t->due == 0 && t->ordinary >= t->nepochs * t->steps_per_epoch);
+    return t->is_finished || (t->due == 0 && firn_train_epoch(t) >= t->nepochs);
 }
 
 /* A checkpoint that fails stops training only when it was to be the last. */
@@ -95,6 +95,13 @@ static enum firn_status save(struct firn_train *t, bool must,
     return FIRN_OK;
 }
 
+/* Has it done its first step since it was started? What it can do is known
+ * then, and the scheduler waits for it. */
+static bool is_first_step(const struct firn_train *t)
+{
+    return t->said_can == 0 && t->recent.nsteps > 0;
+}
+
 static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
 {
     bool decided = false, done = firn_train_is_done(t);
@@ -108,7 +115,7 @@ static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
     if (last || often || decided)
         FIRN_TRY(save(t, last, err));
     if (t->rank == 0 && t->step > 0 &&
-        (last || firn_train_at_epoch(t) ||
+        (last || firn_train_at_epoch(t) || is_first_step(t) ||
          t->step % (uint64_t)t->report_every == 0))
         firn_train_report(t);
     if (t->stop && !done && t->dir == NULL)
@@ -162,6 +169,8 @@ int firn_train_enter(struct firn_train *train)
     }
     t->inside = true;
     t->entered_s = firn_train_now_s();
+    if (t->prepared_s == 0)
+        t->prepared_s = firn_process_age_s();
     return thread;
 }
 
@@ -178,11 +187,12 @@ void firn_train_leave(struct firn_train *train, const float *grad, double loss)
            &loss, sizeof loss);
     const float *packed = firn_train_pack(t, thread, grad);
     firn_train_measure(t, packed);
+    firn_train_probe(t, packed);
     double since_s = firn_train_now_s();
     enum firn_status status = firn_threads_leave(t->threads, &err);
     if (status == FIRN_OK)
         status =
-            firn_group_put(t->group, thread, packed, firn_train_start(t), &err);
+            firn_group_put(t->group, thread, packed, firn_train_first(t), &err);
     t->present_s[FIRN_STEP_REDUCE] += firn_train_now_s() - since_s;
     if (status != FIRN_OK)
         firn_train_fail(t, &err);
@@ -197,7 +207,7 @@ void firn_train_mean(struct firn_train *train, float *mean)
     double since_s = firn_train_now_s();
     float *packed = firn_train_packed(t, mean);
     enum firn_status status = firn_group_reduce(
-        t->group, packed, firn_train_start(t), (float)t->nthreads, &err);
+        t->group, packed, firn_train_first(t), (float)t->nthreads, &err);
     if (status == FIRN_OK)
         status = beat(t, &err);
     t->reduced_s = firn_train_now_s();
@@ -239,12 +249,25 @@ uint64_t firn_train_step(const struct firn_train *train)
 
 size_t firn_train_start(const struct firn_train *train)
 {
-    return train->layer_start[firn_freezer_frozen(train->freezer)];
+    firn_train_uses(train, FIRN_CAN_FREEZE);
+    return firn_train_first(train);
 }
 
 size_t firn_train_frozen(const struct firn_train *train)
 {
+    firn_train_uses(train, FIRN_CAN_FREEZE);
     return firn_freezer_frozen(train->freezer);
+}
+
+unsigned firn_train_passes(const struct firn_train *train)
+{
+    firn_train_uses(train, FIRN_CAN_PASSES);
+    return firn_train_npasses(train);
+}
+
+void firn_train_can(struct firn_train *train, unsigned can)
+{
+    train->can = (int)(can & FIRN_CAN_ALL);
 }
 
 double firn_train_loss(const struct firn_train *train)

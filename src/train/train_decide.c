@@ -110,6 +110,9 @@ static enum firn_status close_epoch(struct firn_train *t,
         for (size_t l = 0; l < t->nlayers; l++)
             t->variance[l] = t->meansq[l] / (double)t->nmeasured;
     }
+    t->mean_square = 0;
+    for (size_t l = 0; l < t->nlayers && t->nthreads > 1; l++)
+        t->mean_square += t->meansq[l] / (double)t->nmeasured;
     t->has_variance = true;
     t->nmeasured = 0;
     memset(t->meansq, 0, t->nlayers * sizeof *t->meansq);
@@ -153,15 +156,16 @@ void firn_train_time_step(struct firn_train *t)
 bool firn_train_at_epoch(const struct firn_train *t)
 {
     return t->due == 0 && t->ordinary > 0 &&
-           t->ordinary % t->steps_per_epoch == 0;
+           (t->ordinary - t->base_ordinary) % t->steps_per_epoch == 0;
 }
 
 static double progress_of(const struct firn_train *t)
 {
-    double all = (double)t->nepochs * (double)t->steps_per_epoch;
-    if (t->is_finished)
+    double since = (double)(t->ordinary - t->base_ordinary);
+    double epochs = (double)t->base_epoch + since / (double)t->steps_per_epoch;
+    if (t->is_finished || t->nepochs == 0)
         return 1;
-    return all > 0 ? fmin(1, (double)t->ordinary / all) : 1;
+    return fmin(1, epochs / (double)t->nepochs);
 }
 
 /* Process 0, at the end of an epoch. */
@@ -197,7 +201,7 @@ static enum firn_status set(struct firn_train *t, uint32_t kind, int value,
  * (its limit was another then) thaws the rest. The same in all processes. */
 static size_t frozen_due(const struct firn_train *t)
 {
-    int n = t->word.nfrozen;
+    int n = t->word.nfrozen >= 0 ? t->word.nfrozen : t->frozen_asked;
     size_t most = firn_freezer_most(t->freezer);
     size_t due = n >= 0 && (size_t)n < t->nlayers
                      ? (size_t)n
@@ -213,7 +217,7 @@ static bool refreezes(const struct firn_train *t)
 static int passes_ordered(const struct firn_train *t)
 {
     int n = t->word.passes > 0 ? t->word.passes : t->passes_asked;
-    return n > 0 && (unsigned)n != firn_train_passes(t) ? n : 0;
+    return n > 0 && (unsigned)n != firn_train_npasses(t) ? n : 0;
 }
 
 /* Process 0 takes what is due. An order on frozen layers goes before the rule,
@@ -230,6 +234,11 @@ static enum firn_status take(struct firn_train *t, bool at_epoch,
         FIRN_TRY(set(t, FIRN_DECIDED_FROZEN, (int)frozen_due(t), err));
     if (!replays && passes_ordered(t) > 0)
         FIRN_TRY(set(t, FIRN_DECIDED_PASSES, passes_ordered(t), err));
+    int batch = replays ? 0 : firn_train_batch_due(t);
+    if (batch > 0) {
+        FIRN_TRY(set(t, FIRN_DECIDED_BATCH, batch, err));
+        FIRN_TRY(set(t, FIRN_DECIDED_RATE, firn_train_rate_due(t, batch), err));
+    }
     return FIRN_OK;
 }
 
@@ -269,8 +278,11 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
     *decided = false;
     if (at_epoch)
         FIRN_TRY(close_epoch(t, err));
-    if (!at_epoch && !t->replays && !refreezes(t) && passes_ordered(t) == 0)
+    if (!at_epoch && !t->replays && !refreezes(t) && passes_ordered(t) == 0 &&
+        firn_train_batch_due(t) == 0) {
+        t->frozen_asked = -1; /* it is obeyed, or a rule has gone on */
         return FIRN_OK;
+    }
     enum firn_status taken = FIRN_OK;
     if (t->rank == 0)
         taken = take(t, at_epoch, err);
@@ -279,11 +291,24 @@ enum firn_status firn_train_decide(struct firn_train *t, bool *decided,
         t->decided = t->step + 1;
         t->times = (struct firn_steptimes){0};
     }
+    t->frozen_asked = -1;
+    firn_train_rebatch(t);
     *decided = firn_freezer_log(t->freezer, &log) != before;
     return FIRN_OK;
 }
 
 /* --- reports ------------------------------------------------------------- */
+
+/* As the program says, else as it was seen to do. */
+static unsigned abilities(const struct firn_train *t)
+{
+    if (t->can >= 0)
+        return (unsigned)t->can;
+    unsigned can = *t->used & FIRN_CAN_ALL;
+    if (!firn_train_has_sampler(t) || !(*t->used & TRAIN_USES_RATE))
+        can &= ~(unsigned)FIRN_CAN_BATCH;
+    return can | (firn_mate_is_asked() ? FIRN_CAN_PARTNER : 0u);
+}
 
 void firn_train_report(struct firn_train *t)
 {
@@ -292,7 +317,9 @@ void firn_train_report(struct firn_train *t)
     r.epoch = firn_train_epoch(t);
     r.progress = progress_of(t);
     r.effective = t->effective;
-    if (t->recent.nsteps > 0) {
+    bool is_slow = /* a first step alone says little of the others */
+        t->said_can == 0 && t->recent.nsteps == 1 && t->report_every > 1;
+    if (t->recent.nsteps > 0 && !is_slow) {
         r.step_s = t->is_paired && t->step > t->reported_step
                        ? (firn_train_now_s() - t->reported_s) /
                              (double)(t->step - t->reported_step)
@@ -305,7 +332,10 @@ void firn_train_report(struct firn_train *t)
         r.loss = t->loss;
     if (isfinite(t->metric))
         r.metric = t->metric;
-    r.passes = (int)firn_train_passes(t);
+    unsigned can = abilities(t);
+    r.passes = can & FIRN_CAN_PASSES ? (int)firn_train_npasses(t) : 1;
+    if (firn_train_has_sampler(t))
+        r.batch = t->sampler.batch * t->nthreads;
     r.nfrozen = (int)firn_freezer_frozen(t->freezer);
     r.nthreads = t->nthreads;
     r.nprocs = t->nprocs;
@@ -314,6 +344,13 @@ void firn_train_report(struct firn_train *t)
         r.variance = t->variance;
         r.nlayers = t->nlayers;
     }
+    if (t->recent.nsteps > 0) {
+        r.can = (int)can;
+        t->said_can = t->step + 1;
+    }
+    r.prepare_s = t->prepared_s > 0 ? t->prepared_s : -1;
+    if (r.epoch <= 2)
+        firn_train_probed(t, &r);
     firn_reporter_say(t->reporter, &r, NULL); /* a report may be lost */
     t->recent = (struct firn_steptimes){0};
     t->reported_s = firn_train_now_s();

@@ -82,6 +82,18 @@ static enum firn_status rule(struct train_env *env, struct firn_error *err)
     return FIRN_OK;
 }
 
+static enum firn_status batch_rule(struct train_env *env,
+                                   struct firn_error *err)
+{
+    const char *text = word_of("FIRN_BATCH_RULE");
+    if (text == NULL || firn_batch_rule_named(text, &env->batch_rule))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EINVAL,
+                     "FIRN_BATCH_RULE is '%.40s', not none, linear, sqrt or "
+                     "adascale",
+                     text);
+}
+
 /* The config's order, else that of FIRN_SUM. */
 static enum firn_status sum(struct train_env *env,
                             const struct firn_train_config *c,
@@ -147,6 +159,7 @@ enum firn_status firn_train_env(struct train_env *env,
 {
     memset(env, 0, sizeof *env);
     env->nprocs = 1;
+    env->frozen = -1;
     FIRN_TRY(number(&env->nprocs, "WORLD_SIZE", 1, 4096, err));
     FIRN_TRY(number(&env->rank, "RANK", 0, env->nprocs - 1, err));
     env->local_nprocs = env->nprocs;
@@ -172,6 +185,11 @@ enum firn_status firn_train_env(struct train_env *env,
         return firn_fail(err, FIRN_EINVAL, "%d threads on %d processes",
                          env->nthreads, env->nprocs);
     FIRN_TRY(number(&env->passes, "FIRN_PASSES", 1, 1 << 20, err));
+    if (c->as == NULL) { /* of the launched job, not of its partner */
+        FIRN_TRY(number(&env->batch, "FIRN_BATCH", 1, 1000000000, err));
+        FIRN_TRY(number(&env->frozen, "FIRN_FROZEN", 0, 1 << 20, err));
+        FIRN_TRY(batch_rule(env, err));
+    }
     FIRN_TRY(names(env, c, err));
     FIRN_TRY(rule(env, err));
     FIRN_TRY(sum(env, c, err));
@@ -182,6 +200,8 @@ enum firn_status firn_train_env(struct train_env *env,
     if (c->as != NULL) /* a co-trained job has its own limit */
         env->frozen_max = c->as->frozen_max;
     FIRN_TRY(amount(&env->every_s, "FIRN_CKPT_EVERY_S", 1e9, err));
+    if (c->as == NULL)
+        FIRN_TRY(number(&env->anew, "FIRN_ANEW", 0, 1 << 30, err));
     FIRN_TRY(
         amount(&env->target,
                c->as != NULL ? "FIRN_MATE_TARGET_METRIC" : "FIRN_TARGET_METRIC",

@@ -122,7 +122,7 @@ const float *firn_train_pack(struct firn_train *t, int thread,
         return grad;
     float *slot = firn_group_slot(t->group, thread);
     float *out = slot != NULL ? slot : t->packed, *at = out;
-    size_t nfrozen = firn_train_frozen(t);
+    size_t nfrozen = firn_freezer_frozen(t->freezer);
     for (size_t i = 0; i < t->nranges; at += t->range[i++].n)
         if (t->range[i].layer >= nfrozen && t->range[i].n > 0)
             memcpy(at, grad + t->range[i].start, t->range[i].n * sizeof *at);
@@ -137,7 +137,7 @@ float *firn_train_packed(struct firn_train *t, float *mean)
 void firn_train_unpack(const struct firn_train *t, float *mean)
 {
     const float *at = t->packed;
-    size_t nfrozen = firn_train_frozen(t);
+    size_t nfrozen = firn_freezer_frozen(t->freezer);
     for (size_t i = 0; i < t->nranges; at += t->range[i++].n)
         if (t->range[i].layer >= nfrozen && t->range[i].n > 0)
             memcpy(mean + t->range[i].start, at, t->range[i].n * sizeof *at);

@@ -28,7 +28,9 @@ static enum firn_status check_config(const struct firn_train_config *c,
                                      struct firn_error *err)
 {
     FIRN_TRY(firn_train_check_layers(c, err));
-    if (c->steps_per_epoch == 0)
+    if (c->sampler != NULL)
+        FIRN_TRY(firn_sampler_check(c->sampler, err));
+    else if (c->steps_per_epoch == 0)
         return firn_fail(err, FIRN_EINVAL, "an epoch needs at least one step");
     if (!(c->peer_timeout_s >= 0 && c->peer_timeout_s <= 1e9))
         return firn_fail(err, FIRN_EINVAL,
@@ -50,14 +52,16 @@ static bool allocate(struct firn_train *t, const struct firn_train_config *c,
     t->name = copy_text(env->name);
     t->dir = env->dir != NULL ? copy_text(env->dir) : NULL;
     t->layer_start = malloc((l + 1) * sizeof *t->layer_start);
+    t->used = calloc(1, sizeof *t->used);
     t->pulse = calloc(1, t->pulse_bytes);
     t->pulses = calloc((size_t)t->nprocs, t->pulse_bytes);
     t->squares = calloc(l, sizeof *t->squares);
     t->meansq = calloc(l, sizeof *t->meansq);
     t->variance = calloc(l, sizeof *t->variance);
     if (t->name == NULL || (env->dir != NULL && t->dir == NULL) ||
-        t->layer_start == NULL || t->pulse == NULL || t->pulses == NULL ||
-        t->squares == NULL || t->meansq == NULL || t->variance == NULL)
+        t->used == NULL || t->layer_start == NULL || t->pulse == NULL ||
+        t->pulses == NULL || t->squares == NULL || t->meansq == NULL ||
+        t->variance == NULL)
         return false;
     return firn_train_place_layers(t, c);
 }
@@ -74,14 +78,24 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->steps_per_epoch = c->steps_per_epoch;
     t->every_steps = c->every_steps;
     t->every_s = env->every_s;
+    t->anew = env->anew;
     t->target = env->target;
     t->sum = env->sum;
     t->saved_s = firn_train_now_s();
     t->keep = c->keep;
     t->report_every = c->report_every > 0 ? c->report_every : 10;
-    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1};
+    t->word = (struct train_pulse){.nfrozen = -1, .passes = -1, .batch = -1};
+    t->batch_rule = env->batch_rule;
+    t->batch_asked = env->batch;
+    t->frozen_asked = env->rule == FIRN_FREEZER_OFF ? -1 : env->frozen;
+    if (c->sampler != NULL) {
+        t->sampler = *c->sampler;
+        t->batch0 = t->sampler.batch;
+        t->steps_per_epoch = firn_sampler_batches(&t->sampler);
+    }
     t->metric = -1;
     t->loss = -1;
+    t->can = -1;
 }
 
 static enum firn_status open_group(struct firn_train *t,
@@ -219,6 +233,7 @@ void firn_train_release(struct firn_train *t)
     free(t->layer_start);
     free(t->range);
     free(t->packed);
+    free(t->used);
     free(t->pulse);
     free(t->pulses);
     free(t->squares);
@@ -314,11 +329,22 @@ void firn_train_say(struct firn_train *t, const char *fmt, ...)
 
 uint64_t firn_train_epoch(const struct firn_train *train)
 {
-    return (train->ordinary - (train->due > 0)) / train->steps_per_epoch;
+    uint64_t since = train->ordinary - (train->due > 0) - train->base_ordinary;
+    return train->base_epoch + since / train->steps_per_epoch;
 }
 
-unsigned firn_train_passes(const struct firn_train *train)
+void firn_train_uses(const struct firn_train *t, unsigned can)
 {
-    unsigned n = firn_freezer_passes(train->freezer);
+    *t->used |= can;
+}
+
+size_t firn_train_first(const struct firn_train *t)
+{
+    return t->layer_start[firn_freezer_frozen(t->freezer)];
+}
+
+unsigned firn_train_npasses(const struct firn_train *t)
+{
+    unsigned n = firn_freezer_passes(t->freezer);
     return n > 0 ? n : 1;
 }

@@ -13,6 +13,8 @@
  *   train/sum        "tree" or "chain": the order of sums; absent: chain
  *   train/both       i64: steps of both jobs of a merge (mate.c); else absent
  *   train/finished   i64: of a run whose trainer ended it; else absent
+ *   train/batch      i64: epochs and ordinary steps at the last change of the
+ *                    batch, and a thread's batch; absent if it never changed
  *   thread/<v>/...   contexts; all else: shared tensors by their names
  */
 #include "train/trainwork.h"
@@ -81,6 +83,11 @@ static enum firn_status put_own(struct firn_train *t,
     int64_t both[2] = {(int64_t)t->both[0], (int64_t)t->both[1]};
     if (t->is_paired)
         FIRN_TRY(put(w, "train/both", FIRN_CKPT_I64, both, sizeof both, err));
+    int64_t batch[3] = {(int64_t)t->base_epoch, (int64_t)t->base_ordinary,
+                        t->sampler.batch};
+    if (firn_freezer_batch(t->freezer) > 0)
+        FIRN_TRY(
+            put(w, "train/batch", FIRN_CKPT_I64, batch, sizeof batch, err));
     int64_t finished = 1;
     if (t->is_finished)
         FIRN_TRY(put(w, "train/finished", FIRN_CKPT_I64, &finished,
@@ -188,6 +195,32 @@ static void take_both(struct firn_train *t, const struct firn_ckpt *ckpt)
     t->both[1] = (uint64_t)both[1];
 }
 
+/* The batch of now, and what epochs are counted by. */
+static enum firn_status take_batch(struct firn_train *t,
+                                   const struct firn_ckpt *ckpt,
+                                   struct firn_error *err)
+{
+    int64_t batch[3] = {0};
+    if (firn_ckpt_find(ckpt, "train/batch") == NULL)
+        return FIRN_OK;
+    FIRN_TRY(firn_ckpt_take(ckpt, "train/batch", FIRN_CKPT_I64, batch,
+                            sizeof batch, err));
+    if (!firn_train_has_sampler(t))
+        return firn_fail(err, FIRN_EINVAL,
+                         "its batch was changed by order, and this program "
+                         "takes no such orders");
+    if (batch[0] < 0 || batch[1] < 0 || (uint64_t)batch[1] > t->ordinary ||
+        batch[2] < 1 || (uint64_t)batch[2] > firn_sampler_places(&t->sampler))
+        return firn_fail(err, FIRN_EINVAL, "its batch is inconsistent");
+    t->base_epoch = (uint64_t)batch[0];
+    t->base_ordinary = (uint64_t)batch[1];
+    t->sampler.batch = (int)batch[2];
+    t->steps_per_epoch = firn_sampler_batches(&t->sampler);
+    if (t->steps_per_epoch == 0)
+        return firn_fail(err, FIRN_EINVAL, "its batch is inconsistent");
+    return FIRN_OK;
+}
+
 /* Training goes on in the order it began with, unless it was asked for
  * another. */
 static enum firn_status take_sum(struct firn_train *t,
@@ -241,7 +274,7 @@ static enum firn_status take_own(struct firn_train *t,
     t->reported_step = t->step;
     t->is_finished = firn_ckpt_find(ckpt, "train/finished") != NULL;
     take_both(t, ckpt);
-    return FIRN_OK;
+    return take_batch(t, ckpt, err);
 }
 
 static enum firn_status take_all(struct firn_train *t,
@@ -315,8 +348,11 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         *resumed = false;
     if (t->dir == NULL)
         return FIRN_OK;
+    firn_train_uses(t, FIRN_CAN_RESIZE);
     enum firn_status status = FIRN_OK;
-    if (t->rank == 0)
+    if (t->rank == 0 && t->anew > 0)
+        status = firn_ckpt_anew(t->dir, t->name, t->anew, &why);
+    if (t->rank == 0 && status == FIRN_OK)
         status = find(t, &ckpt, &why);
     FIRN_TRY(agree(t, status, ckpt, head, err));
     if (head[0] == 0)
@@ -336,6 +372,7 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         return firn_fail(err, status, "%s", why.text);
     if (failed != 0)
         return firn_fail(err, FIRN_EIO, "another process could not resume");
+    firn_train_unprobe(t);
     if (resumed != NULL)
         *resumed = true;
     return FIRN_OK;

@@ -4,6 +4,7 @@
  *   train_open.c    opening, and what all files ask of a session
  *   train_env.c     what the environment says
  *   train_decide.c  variances, decisions, reports
+ *   train_batch.c   another batch, by order
  *   train_save.c    checkpoints and resuming
  *   train_layers.c  layers that are not one behind the other
  *   mate.c          two sessions that take turns
@@ -17,7 +18,11 @@
 #define TRAIN_TRAINWORK_H
 #include <firn/train.h>
 
-enum { TRAIN_NAME = 128, TRAIN_MESSAGES = 1024 };
+enum {
+    TRAIN_NAME = 128,
+    TRAIN_MESSAGES = 1024,
+    TRAIN_USES_RATE = 1 << 16 /* behind FIRN_CAN_*: calls firn_train_rate() */
+};
 
 #define TRAIN_SQUARES "firn-squares" /* a part of every thread */
 
@@ -30,9 +35,13 @@ struct train_env {
     enum firn_freezer_rule rule;
     double frozen_max; /* a share of the layers; 0: not set */
     double every_s;    /* between checkpoints; 0: not set */
+    int anew;          /* FIRN_ANEW; 0: not set */
     double target;     /* metric that ends the training; 0: none */
     double timeout_s;  /* to wait for a process; 0: the group's own */
     enum firn_sum sum;
+    int batch;  /* samples of a step; 0: not set */
+    int frozen; /* layers to freeze at the start; negative: not set */
+    enum firn_batch_rule batch_rule;
 };
 
 struct train_shared {
@@ -47,6 +56,7 @@ struct train_pulse {
     int32_t stop;            /* ordered, or signalled to this process */
     int32_t nfrozen, passes; /* process 0: ordered; negative: none */
     int32_t save;            /* process 0: a checkpoint is due by its clock */
+    int32_t batch;           /* process 0: ordered; negative: none */
 };
 
 enum train_state { TRAIN_RUNS, TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };
@@ -84,6 +94,16 @@ struct firn_train {
     bool is_paired;   /* one of two that take turns: mate.c */
     uint64_t both[2]; /* steps of both, as the next checkpoint says */
 
+    struct firn_sampler sampler; /* nthreads 0: none; `batch` is that of now */
+    int batch0;                  /* of one thread, as submitted */
+    uint64_t base_epoch, base_ordinary; /* epochs and ordinary steps done when
+                                           the batch last changed */
+    enum firn_batch_rule batch_rule;
+    int batch_asked;    /* FIRN_BATCH; 0: not set */
+    int frozen_asked;   /* FIRN_FROZEN, until it is obeyed; negative: none */
+    double mean_square; /* of the mean gradient in the last epoch; with several
+                           threads */
+
     bool in_step, inside;
     size_t turn; /* of mine, next to enter */
     enum train_state state;
@@ -112,6 +132,14 @@ struct firn_train {
     double entered_s, compute_s, reduced_s, switched_s;
     double reported_s;      /* paired: when it last reported, */
     uint64_t reported_step; /* and at which step */
+    unsigned *used;    /* FIRN_CAN_*: what the program was seen to call for; its
+                        * own memory, as readers of a const session write it */
+    int can;           /* as the program says; negative: it does not */
+    uint64_t said_can; /* 1 + the step whose report first had it; 0: none */
+    double probe[FIRN_MESSAGE_EMBEDDING]; /* squared gradients: probe.c */
+    int nprobed;       /* gradients in it; negative: none are taken */
+    int anew;          /* FIRN_ANEW: see firn_ckpt_anew(); 0: not set */
+    double prepared_s; /* from the process's start to its first step; 0: none */
     char messages[TRAIN_MESSAGES];
 };
 
@@ -130,6 +158,30 @@ double firn_train_now_s(void);
 void firn_train_say(struct firn_train *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The program called for this: it can do it. */
+void firn_train_uses(const struct firn_train *t, unsigned can);
+/* What firn_train_start() and firn_train_passes() return; a call by the library
+ * is no sign that the program obeys. */
+size_t firn_train_first(const struct firn_train *t);
+/* Has a sampler: its batch can be changed. */
+bool firn_train_has_sampler(const struct firn_train *t);
+/* Brings steps and epochs to the batch that was decided last, if it is new. */
+void firn_train_rebatch(struct firn_train *t);
+unsigned firn_train_npasses(const struct firn_train *t);
+
+/* --- train_batch.c --- */
+
+/* The total batch that is to be decided at this boundary; 0: none. The same in
+ * all processes. */
+int firn_train_batch_due(const struct firn_train *t);
+/* The learning rate that goes with it, in millionths; process 0. */
+int firn_train_rate_due(const struct firn_train *t, int batch);
+
+/* --- mate.c --- */
+
+/* Has the program asked for a partner in this process? */
+bool firn_mate_is_asked(void);
+
 /* --- train.c --- */
 
 bool firn_train_is_done(const struct firn_train *t);
@@ -140,6 +192,17 @@ void firn_train_fail(struct firn_train *t, const struct firn_error *err);
 
 /* A gradient was handed in; the mean is there. */
 void firn_train_measure(struct firn_train *t, const float *grad);
+
+/* --- probe.c -------------------------------------------------------------- */
+
+/* Takes one of the first gradients into the task's embedding. */
+void firn_train_probe(struct firn_train *t, const float *grad);
+/* The weights are not those that all jobs of the base begin with. */
+void firn_train_unprobe(struct firn_train *t);
+/* The embedding, if it is complete. */
+void firn_train_probed(const struct firn_train *t,
+                       struct firn_trainer_report *report);
+
 void firn_train_measure_mean(struct firn_train *t, const float *mean);
 /* The present step's times are complete. */
 void firn_train_time_step(struct firn_train *t);

@@ -1,7 +1,7 @@
 /* message.c - reports and orders as JSON, by one table of fields each.
  *
  *   {"step":120,"epoch":2,"progress":0.25,"part_s":{"forward":0.012},
- *    "nfrozen":3,"psi":0.8,"variance":[1.5,0.25]}
+ *    "nfrozen":3,"psi":0.8,"variance":[1.5,0.25],"embedding":[0.5,0]}
  *   {"nfrozen":4,"stop":1}
  *
  * A field is a name, a place in the struct, a kind and the most it may be;
@@ -50,14 +50,14 @@ static const struct field report_fields[] = {
     {AT(nthreads), WHOLE, 0, 1e9},
     {AT(nprocs), WHOLE, 0, 1e9},
     {AT(psi), NUMBER, 0, 1},
+    {AT(prepare_s), NUMBER, 0, 1e9},
 };
 #undef AT
 #define AT(field) #field, offsetof(struct firn_orders, field)
 static const struct field order_fields[] = {
-    {AT(nfrozen), WHOLE, 0, 1e9},
-    {AT(passes), WHOLE, 1, 1e9},
-    {AT(stop), FLAG, 0, 1},
-    {AT(prepare_s), WHOLE, 0, 1e9},
+    {AT(nfrozen), WHOLE, 0, 1e9}, {AT(passes), WHOLE, 1, 1e9},
+    {AT(stop), FLAG, 0, 1},       {AT(prepare_s), WHOLE, 0, 1e9},
+    {AT(batch), WHOLE, 1, 1e9},
 };
 #undef AT
 static const size_t nreport = sizeof report_fields / sizeof *report_fields;
@@ -90,7 +90,9 @@ struct firn_trainer_report firn_trainer_report_unknown(void)
                                     .nfrozen = -1,
                                     .nthreads = -1,
                                     .nprocs = -1,
-                                    .psi = -1};
+                                    .psi = -1,
+                                    .prepare_s = -1,
+                                    .can = -1};
     for (size_t i = 0; i < FIRN_STEP_NPARTS; i++)
         r.part_s[i] = -1;
     return r;
@@ -99,7 +101,7 @@ struct firn_trainer_report firn_trainer_report_unknown(void)
 struct firn_orders firn_orders_none(void)
 {
     return (struct firn_orders){
-        .nfrozen = -1, .passes = -1, .stop = -1, .prepare_s = -1};
+        .nfrozen = -1, .passes = -1, .stop = -1, .prepare_s = -1, .batch = -1};
 }
 
 /* --- writing -------------------------------------------------------------- */
@@ -163,13 +165,39 @@ static void write_variance(struct jsonwrite *w,
     jsonwrite_close(w, ']');
 }
 
+static void write_embedding(struct jsonwrite *w,
+                            const struct firn_trainer_report *report)
+{
+    int n = report->nembedding;
+    if (n < 1 || n > FIRN_MESSAGE_EMBEDDING)
+        return;
+    for (int i = 0; i < n; i++)
+        if (!(report->embedding[i] >= 0) || !isfinite(report->embedding[i]))
+            return;
+    jsonwrite_open(w, "embedding", '[');
+    for (int i = 0; i < n; i++)
+        jsonwrite_double(w, NULL, report->embedding[i]);
+    jsonwrite_close(w, ']');
+}
+
+static void write_can(struct jsonwrite *w, int can)
+{
+    char words[FIRN_CAN_TEXT];
+    if (can < 0)
+        return;
+    firn_can_write(words, (unsigned)can);
+    jsonwrite_text(w, "can", words);
+}
+
 static void write_report(struct jsonwrite *w,
                          const struct firn_trainer_report *report)
 {
     jsonwrite_open(w, NULL, '{');
     write_fields(w, report_fields, nreport, report);
+    write_can(w, report->can);
     write_parts(w, report);
     write_variance(w, report);
+    write_embedding(w, report);
     jsonwrite_close(w, '}');
 }
 
@@ -286,6 +314,48 @@ static size_t read_variance(struct jsonread *in, double *variance, size_t nmax)
     return n;
 }
 
+static int read_embedding(struct jsonread *in, double *embedding)
+{
+    static const struct field place = {"embedding", 0, NUMBER, 0, DBL_MAX};
+    int n = 0;
+    jsonread_enter(in, '[');
+    while (jsonread_element(in)) {
+        if (n == FIRN_MESSAGE_EMBEDDING) {
+            jsonread_fail(in, "an embedding of more than %d numbers",
+                          FIRN_MESSAGE_EMBEDDING);
+            break;
+        }
+        embedding[n] = read_value(in, &place, "embedding");
+        if (embedding[n] < 0)
+            embedding[n] = 0; /* null */
+        n++;
+    }
+    return n;
+}
+
+/* Words with commas between them; null is not known. The words of a newer
+ * trainer that this scheduler does not know are passed over. */
+static int read_can(struct jsonread *in)
+{
+    enum jsonread_event event = jsonread_next(in);
+    struct firn_bytes token = in->token;
+    unsigned can = 0;
+    if (event == JSONREAD_WORD && token.n == 4 && token.at[0] == 'n')
+        return -1;
+    if (event != JSONREAD_STRING) {
+        jsonread_fail(in, "'can' is not a text of words, \"resize,passes\"");
+        return -1;
+    }
+    for (size_t from = 1; from + 1 < token.n;) {
+        size_t to = from;
+        while (to + 1 < token.n && token.at[to] != ',')
+            to++;
+        can |= firn_can_named(token.at + from, to - from);
+        from = to + 1;
+    }
+    return (int)can;
+}
+
 static enum firn_status begin(struct jsonread *in, const char *text, size_t n,
                               struct firn_error *err)
 {
@@ -310,6 +380,10 @@ static enum firn_status read_report(struct firn_trainer_report *report,
             read_field(in, f, report);
         } else if (strcmp(key, "part_s") == 0) {
             read_parts(in, report->part_s);
+        } else if (strcmp(key, "can") == 0) {
+            report->can = read_can(in);
+        } else if (strcmp(key, "embedding") == 0) {
+            report->nembedding = read_embedding(in, report->embedding);
         } else if (strcmp(key, "variance") == 0) {
             report->nlayers = read_variance(in, variance, nmax);
             report->variance = variance;

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 #include <firn/parallel.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Jobs have 12 samples a GPU. */
@@ -253,6 +254,78 @@ static void two_jobs_fit_with_a_margin(void **unused)
     scene_free(scene);
 }
 
+/* Of a job that can do all but one thing the menu is the whole one less the
+ * ways that need it. */
+static void what_a_trainer_cannot_do_is_on_no_menu(void **unused)
+{
+    static const char spread[] = "2 nodes x 4 gpus of t4; "
+                                 "P wants 4 from 2 to 8 cannot ";
+    (void)unused;
+    char text[128];
+    snprintf(text, sizeof text, "%s%s", spread, "sharded");
+    expect_menu(text, "P", FIRN_OFFER_PARALLEL, "4p1 4p2 4p4");
+    snprintf(text, sizeof text, "%s%s", spread, "pipeline");
+    expect_menu(text, "P", FIRN_OFFER_PARALLEL, "4s");
+    snprintf(text, sizeof text, "%s%s", spread, "sharded,pipeline");
+    expect_menu(text, "P", FIRN_OFFER_PARALLEL, "4"); /* as submitted */
+    snprintf(text, sizeof text, "%s%s", spread, "resize");
+    expect_menu(text, "P", FIRN_OFFER_ELASTIC, "4");
+}
+
+/* Without passes H leaves no room for A, which takes 13 GiB in one. */
+static void a_job_that_takes_no_orders_of_passes_has_one_way(void **unused)
+{
+    struct firn_offer offer;
+    size_t n;
+    (void)unused;
+    struct scene *scene = scene_new(HOSTS, &toy_do_nothing, NULL);
+    struct firn_view view = look(scene);
+    struct firn_job a = *scene_job(scene, "A");
+    struct firn_job h = *scene_job(scene, "H");
+    h.held.how.passes = 4;
+    assert_true(firn_offer_beside(&view, &a, &h, &offer));
+    a.spec.cannot = FIRN_CAN_PASSES;
+    const struct firn_offer *at = firn_offer_passes(&view, &a, 0, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(at[0].way.passes, 0);
+    assert_false(firn_offer_beside(&view, &a, &h, &offer));
+    struct firn_way two = {.gpus = 2, .type = 0, .passes = 2};
+    assert_true(firn_view_rate(&view, &a, &two) == 0);
+    two.passes = 1;
+    assert_true(firn_view_rate(&view, &a, &two) == 1);
+    scene_free(scene);
+}
+
+/* A tuning that the trainer lacks is neither offered nor counted. */
+static void tunings_are_those_of_the_trainer(void **unused)
+{
+    static const unsigned kinds = FIRN_OFFER_FREEZE | FIRN_OFFER_BATCH;
+    static const struct {
+        unsigned cannot, tunes;
+    } cases[] = {
+        {0, FIRN_TUNE_FREEZE | FIRN_TUNE_BATCH},
+        {FIRN_CAN_FREEZE, FIRN_TUNE_BATCH},
+        {FIRN_CAN_BATCH, FIRN_TUNE_FREEZE},
+        {FIRN_CAN_ALL, 0},
+    };
+    (void)unused;
+    struct scene *scene = scene_new(HOSTS, &toy_do_nothing, NULL);
+    struct firn_view view = look(scene);
+    struct firn_job a = *scene_job(scene, "A");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t n;
+        a.spec.cannot = cases[i].cannot;
+        const struct firn_offer *at = firn_offers(&view, &a, kinds, &n);
+        assert_int_equal(n, 1);
+        assert_int_equal(at[0].way.tunes, cases[i].tunes);
+        assert_int_equal((at[0].kinds & FIRN_OFFER_FREEZE) != 0,
+                         (cases[i].tunes & FIRN_TUNE_FREEZE) != 0);
+        assert_int_equal((at[0].kinds & FIRN_OFFER_BATCH) != 0,
+                         (cases[i].tunes & FIRN_TUNE_BATCH) != 0);
+    }
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +338,9 @@ int main(void)
         cmocka_unit_test(the_fastest_way_that_fits_is_offered),
         cmocka_unit_test(a_way_without_a_forecast_is_not_offered),
         cmocka_unit_test(two_jobs_fit_with_a_margin),
+        cmocka_unit_test(what_a_trainer_cannot_do_is_on_no_menu),
+        cmocka_unit_test(a_job_that_takes_no_orders_of_passes_has_one_way),
+        cmocka_unit_test(tunings_are_those_of_the_trainer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_taskbook.c - Ymir's estimator learns from reports, and from nothing
  * else. Curves are L(k) = 1/k on ten epochs with the target 0.1, so that a
  * task needs ten epochs alone; the fit has its noise, hence wide bounds. */
+#include "base/buf.h"
 #include "core/taskbook.h"
 #include <math.h>
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <string.h>
 
 struct two {
     struct taskbook *book;
@@ -158,6 +160,75 @@ static void a_job_that_has_not_ended_will_take_longer(void **unused)
     taskbook_free(t.book);
 }
 
+/* All that was seen, alone and merged, with and without a target. */
+static struct two learned(void)
+{
+    struct two t = open_two();
+    struct task_run runs[] = {{t.b, t.a, FIRN_MERGE_AFTER},
+                              {t.a, t.b, FIRN_MERGE_TOGETHER}};
+    int free_end = taskbook_task(t.book, "bert", "no target");
+    struct task_run alone = {free_end, TASKBOOK_ALONE, FIRN_MERGE_TOGETHER};
+    train_alone(&t);
+    report(&t, alone, 5, 1.25);
+    taskbook_score(t.book, t.a, t.b, 0.7);
+    taskbook_score(t.book, t.b, t.a, 0.4);
+    for (int i = 0; i < 2; i++) {
+        taskbook_begin(t.book, &runs[i]);
+        report(&t, runs[i], 3, 0.6);
+        taskbook_end(t.book, &runs[i], 4);
+    }
+    return t;
+}
+
+static void a_kept_book_gives_the_same_answers(void **unused)
+{
+    (void)unused;
+    struct two t = learned();
+    struct two again = {.book = taskbook_new(), .a = t.a, .b = t.b};
+    struct firn_buf text = {0}, twice = {0};
+    struct firn_error err;
+    taskbook_save(t.book, &text);
+    assert_int_equal(
+        taskbook_load(again.book, (struct firn_bytes){text.at, text.n}, &err),
+        FIRN_OK);
+    assert_int_equal(taskbook_task(again.book, "bert", "b"), t.b);
+    for (int kind = 0; kind < 2; kind++) {
+        double before = ratio(&t, (enum firn_merge_kind)kind);
+        assert_true(before > 0);
+        assert_true(ratio(&again, (enum firn_merge_kind)kind) == before);
+    }
+    assert_true(taskbook_first_loss(again.book, t.a) ==
+                taskbook_first_loss(t.book, t.a));
+    taskbook_save(again.book, &twice);
+    assert_string_equal(text.at, twice.at);
+    buf_release(&text);
+    buf_release(&twice);
+    taskbook_free(t.book);
+    taskbook_free(again.book);
+}
+
+static void a_damaged_book_is_refused_and_nothing_is_learned(void **unused)
+{
+    (void)unused;
+    struct two t = learned();
+    struct firn_buf text = {0};
+    struct firn_error err;
+    taskbook_save(t.book, &text);
+    for (size_t n = 0; n < text.n; n += 7) {
+        struct taskbook *book = taskbook_new();
+        struct firn_buf empty = {0};
+        assert_int_equal(
+            taskbook_load(book, (struct firn_bytes){text.at, n}, &err),
+            FIRN_EDATA);
+        taskbook_save(book, &empty);
+        assert_non_null(strstr(empty.at, "\n0\n0\n"));
+        buf_release(&empty);
+        taskbook_free(book);
+    }
+    buf_release(&text);
+    taskbook_free(t.book);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +239,8 @@ int main(void)
         cmocka_unit_test(reports_and_ends_correct_the_estimate),
         cmocka_unit_test(a_harmful_pair_is_known_after_two_epochs),
         cmocka_unit_test(a_job_that_has_not_ended_will_take_longer),
+        cmocka_unit_test(a_kept_book_gives_the_same_answers),
+        cmocka_unit_test(a_damaged_book_is_refused_and_nothing_is_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

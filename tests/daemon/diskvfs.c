@@ -19,6 +19,10 @@ static struct {
     enum disk_fault how;
     long from, times, calls;
 } fault;
+static struct {
+    int code;
+    long from, times, calls;
+} refusal;
 static bool is_recording, has_no_shm;
 static VEC(struct disk_op) ops;
 
@@ -45,6 +49,34 @@ static int passes(int broken_code)
     return fault.how == DISK_FULL && broken_code != SQLITE_IOERR_FSYNC
                ? SQLITE_FULL
                : broken_code;
+}
+
+void disk_refuse(int code, long from, long times)
+{
+    refusal.code = code;
+    refusal.from = from;
+    refusal.times = times;
+    refusal.calls = 0;
+}
+
+long disk_refusable(void)
+{
+    return refusal.calls;
+}
+
+/* Which codes a call can return: `ioerr` is its own of SQLITE_IOERR; a lock may
+ * be BUSY, a file that is opened CANTOPEN, a file that grows FULL. */
+static int refused(int ioerr, int other)
+{
+    bool is_ioerr = refusal.code == SQLITE_IOERR;
+    if (!is_ioerr && refusal.code != other &&
+        refusal.code != SQLITE_IOERR_NOMEM)
+        return SQLITE_OK;
+    long n = ++refusal.calls;
+    if (refusal.times == 0 || n < refusal.from ||
+        n - refusal.from >= refusal.times)
+        return SQLITE_OK;
+    return is_ioerr ? ioerr : refusal.code;
 }
 
 /* --- what was written ----------------------------------------------------- */
@@ -100,12 +132,18 @@ static int on_close(sqlite3_file *file)
 
 static int on_read(sqlite3_file *file, void *to, int n, sqlite3_int64 at)
 {
+    int no = refused(SQLITE_IOERR_READ, SQLITE_OK);
+    if (no != SQLITE_OK)
+        return no;
     return real_of(file)->pMethods->xRead(real_of(file), to, n, at);
 }
 
 static int on_write(sqlite3_file *file, const void *from, int n,
                     sqlite3_int64 at)
 {
+    int no = refused(SQLITE_IOERR_WRITE, SQLITE_FULL);
+    if (no != SQLITE_OK)
+        return no;
     int code = passes(SQLITE_IOERR_WRITE);
     if (code != SQLITE_OK) { /* a part may have come through */
         if (n > 1)
@@ -119,6 +157,9 @@ static int on_write(sqlite3_file *file, const void *from, int n,
 
 static int on_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
+    int no = refused(SQLITE_IOERR_TRUNCATE, SQLITE_FULL);
+    if (no != SQLITE_OK)
+        return no;
     int code = passes(SQLITE_IOERR_TRUNCATE);
     if (code != SQLITE_OK)
         return code;
@@ -129,6 +170,9 @@ static int on_truncate(sqlite3_file *file, sqlite3_int64 size)
 
 static int on_sync(sqlite3_file *file, int flags)
 {
+    int no = refused(SQLITE_IOERR_FSYNC, SQLITE_OK);
+    if (no != SQLITE_OK)
+        return no;
     int code = passes(SQLITE_IOERR_FSYNC);
     if (code != SQLITE_OK)
         return code;
@@ -139,11 +183,17 @@ static int on_sync(sqlite3_file *file, int flags)
 
 static int on_size(sqlite3_file *file, sqlite3_int64 *size)
 {
+    int no = refused(SQLITE_IOERR_FSTAT, SQLITE_OK);
+    if (no != SQLITE_OK)
+        return no;
     return real_of(file)->pMethods->xFileSize(real_of(file), size);
 }
 
 static int on_lock(sqlite3_file *file, int how)
 {
+    int no = refused(SQLITE_IOERR_LOCK, SQLITE_BUSY);
+    if (no != SQLITE_OK)
+        return no;
     return real_of(file)->pMethods->xLock(real_of(file), how);
 }
 
@@ -154,6 +204,9 @@ static int on_unlock(sqlite3_file *file, int how)
 
 static int on_reserved(sqlite3_file *file, int *out)
 {
+    int no = refused(SQLITE_IOERR_CHECKRESERVEDLOCK, SQLITE_OK);
+    if (no != SQLITE_OK)
+        return no;
     return real_of(file)->pMethods->xCheckReservedLock(real_of(file), out);
 }
 
@@ -182,6 +235,9 @@ void disk_no_shm(bool is_missing)
 static int on_shm_map(sqlite3_file *file, int page, int size, int extend,
                       void volatile **out)
 {
+    int no = refused(SQLITE_IOERR_SHMMAP, SQLITE_CANTOPEN);
+    if (no != SQLITE_OK)
+        return no;
     if (has_no_shm && extend)
         return SQLITE_IOERR_SHMSIZE;
     return real_of(file)->pMethods->xShmMap(real_of(file), page, size, extend,
@@ -190,6 +246,11 @@ static int on_shm_map(sqlite3_file *file, int page, int size, int extend,
 
 static int on_shm_lock(sqlite3_file *file, int at, int n, int flags)
 {
+    int no = flags & SQLITE_SHM_UNLOCK
+                 ? SQLITE_OK
+                 : refused(SQLITE_IOERR_SHMLOCK, SQLITE_BUSY);
+    if (no != SQLITE_OK)
+        return no;
     return real_of(file)->pMethods->xShmLock(real_of(file), at, n, flags);
 }
 
@@ -232,7 +293,10 @@ static int on_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file,
     ours->which = flags & SQLITE_OPEN_WAL            ? DISK_WAL
                   : flags & SQLITE_OPEN_MAIN_JOURNAL ? DISK_JOURNAL
                                                      : DISK_DB;
-    int code = unix_vfs->xOpen(unix_vfs, name, ours->real, flags, out_flags);
+    ours->base.pMethods = NULL;
+    int code = refused(SQLITE_CANTOPEN, SQLITE_CANTOPEN);
+    if (code == SQLITE_OK)
+        code = unix_vfs->xOpen(unix_vfs, name, ours->real, flags, out_flags);
     ours->base.pMethods = code == SQLITE_OK ? &methods : NULL;
     return code;
 }
@@ -248,6 +312,21 @@ static int on_delete(sqlite3_vfs *vfs, const char *name, int syncs_folder)
     return unix_vfs->xDelete(unix_vfs, name, syncs_folder);
 }
 
+static int on_access(sqlite3_vfs *vfs, const char *name, int how, int *out)
+{
+    (void)vfs;
+    int no = refused(SQLITE_IOERR_ACCESS, SQLITE_OK);
+    if (no != SQLITE_OK)
+        return no;
+    return unix_vfs->xAccess(unix_vfs, name, how, out);
+}
+
+static int on_sleep(sqlite3_vfs *vfs, int us)
+{
+    (void)vfs;
+    return refusal.times > 0 ? us : unix_vfs->xSleep(unix_vfs, us);
+}
+
 void disk_install(void)
 {
     if (unix_vfs != NULL)
@@ -258,5 +337,7 @@ void disk_install(void)
     our_vfs.szOsFile = (int)sizeof(struct file) + unix_vfs->szOsFile;
     our_vfs.xOpen = on_open;
     our_vfs.xDelete = on_delete;
+    our_vfs.xAccess = on_access;
+    our_vfs.xSleep = on_sleep;
     sqlite3_vfs_register(&our_vfs, 1);
 }

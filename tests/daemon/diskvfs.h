@@ -22,6 +22,15 @@ void disk_fail(enum disk_fault how, long from, long times);
 /* Writes, truncations and syncs since the last disk_fail(). */
 long disk_calls(void);
 
+/* From the n-th call on a file on (1: the next) `times` of them return `code`
+ * and do nothing; 0: none ever. Calls that cannot return it do not count:
+ * SQLITE_IOERR (each call with its own extended code), SQLITE_IOERR_NOMEM,
+ * SQLITE_BUSY (locks), SQLITE_CANTOPEN, SQLITE_FULL (writes). Waiting for a
+ * lock takes no time meanwhile. */
+void disk_refuse(int code, long from, long times);
+/* Such calls since the last disk_refuse(). */
+long disk_refusable(void);
+
 /* --- what was written ----------------------------------------------------- */
 
 /* The journal is there while a new file is made. */

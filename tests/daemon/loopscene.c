@@ -134,8 +134,8 @@ static enum firn_status settled(void *state, struct firn_error *err)
             continue;
         enum firn_status status = f->host.next_attempt(
             f->host.arg, f->wants[i].id, &attempts[i], &why);
-        if (status == FIRN_EUNSAVED)
-            continue; /* its number cannot be written: it is tried again */
+        if (status == FIRN_EUNSAVED || status == FIRN_EINVAL)
+            continue; /* not now, or not written: it is tried again */
         assert_int_equal(status, FIRN_OK);
         has_some = true;
     }

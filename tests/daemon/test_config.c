@@ -128,6 +128,22 @@ static void the_command_line_takes_precedence_over_the_file(void **unused)
     config_release(&config);
 }
 
+/* The last setting of an option counts, so the operator's come after. */
+static void settings_of_firnd_come_before_the_operators(void **unused)
+{
+    (void)unused;
+    struct config config = {0};
+    struct firn_error err = {0};
+    char *argv[] = {"firnd", "--state", "/s", "--set", "icefrog.between=no",
+                    NULL};
+    assert_int_equal(config_flags(&config, 5, argv, &err), FIRN_OK);
+    assert_int_equal(config_finish(&config, &err), FIRN_OK);
+    assert_int_equal(config.nsettings, config.nlive + 1);
+    assert_string_equal(config.settings[0], "icefrog.between=yes");
+    assert_string_equal(config.settings[config.nlive], "icefrog.between=no");
+    config_release(&config);
+}
+
 static void an_error_names_the_wrong_option(void **unused)
 {
     (void)unused;
@@ -372,6 +388,7 @@ int main(void)
             directories_are_created_only_above_the_default_state_directory,
             folder_make, folder_remove),
         cmocka_unit_test(the_command_line_takes_precedence_over_the_file),
+        cmocka_unit_test(settings_of_firnd_come_before_the_operators),
         cmocka_unit_test(an_error_names_the_wrong_option),
         cmocka_unit_test(firnd_refuses_root_unless_allowed),
         cmocka_unit_test(the_limit_of_jobs_can_be_set),

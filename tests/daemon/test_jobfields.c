@@ -49,6 +49,10 @@ static const char *sample(size_t i, bool is_other, char out[SAMPLE_MAX])
     case JOB_TYPES:
         snprintf(out, SAMPLE_MAX, "a100,v%d", n);
         break;
+    case JOB_WORDS:
+        words += is_other ? strcspn(words, "|") + 1 : 0;
+        snprintf(out, SAMPLE_MAX, "%.*s", (int)strcspn(words, "|"), words);
+        break;
     case JOB_MODEL:
         snprintf(out, SAMPLE_MAX, is_other ? "gpt2-medium" : "gpt2");
         break;
@@ -400,6 +404,7 @@ static void put_property(struct firn_buf *out, const struct job_field *f)
              : f->kind == JOB_DATE  ? "; seconds since 1970, 0 if not given"
              : f->kind == JOB_GIB   ? "; GiB, 0 if not known"
              : f->kind == JOB_TYPES ? "; names with | between"
+             : f->kind == JOB_WORDS ? "; words with , between"
              : f->kind == JOB_SHARE ? "; from 0 to 1"
                                     : "");
 }
@@ -423,6 +428,7 @@ static void put_key(struct firn_buf *out, const struct job_field *f,
         break;
     case JOB_COMMAND:
     case JOB_TYPES:
+    case JOB_WORDS:
     case JOB_EVENTS:
         buf_puts(out, "oneOf: [{type: string}, {type: array, items: {type: "
                       "string}}]");

@@ -12,6 +12,7 @@
 #include "daemon/liveforecast.h"
 #include <firn/profile.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 struct scene {
@@ -117,6 +118,41 @@ static void memory_utilisation_and_slowdown_come_from_the_profile(void **unused)
     saw(&s, 1, &job, &run, 1);
     assert_true(liveforecast_load(s.f, 1, &job, &way).mem_gib < whole - 0.05);
     assert_true(fabs(rate(&s, 1, &job, 1) - 1.4) < 1e-9);
+    close_scene(&s);
+}
+
+/* Rows of profiles/bsbf: bert with 12 samples a pass beside cifar10 with 128
+ * goes 1.387 times slower, with 3 (four passes) 1.788 times; the pair as such
+ * 1.656 times. Live jobs are slowed twice as much as that: the rows double. */
+static void slowdowns_by_sub_batch_count_live_too(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:2080ti@11");
+    struct firn_job bert = job_of("bert", 1), cifar = job_of("cifar10", 1);
+    struct liveforecast_job a = {1, &bert}, b = {2, &cifar};
+    struct firn_way whole = {.gpus = 1}, four = whole;
+    four.passes = 4;
+    bert.spec.batch = 12;
+    cifar.spec.batch = 128;
+    assert_true(fabs(liveforecast_slowdown_in(s.f, a, &whole, b, &whole) -
+                     1.387) < 1e-9);
+    assert_true(fabs(liveforecast_slowdown_in(s.f, a, &four, b, &whole) -
+                     1.788) < 1e-9);
+    struct liveforecast_run alone = {.rate = 1};
+    struct liveforecast_run beside = {
+        .rate = 1 / (2 * 1.656), .sharers = 1, .beside = "cifar10"};
+    saw(&s, 1, &bert, &alone, 1);
+    for (int i = 0; i < 30; i++)
+        saw(&s, 1, &bert, &beside, 1);
+    double seen = liveforecast_slowdown(s.f, a, b) / 1.656;
+    assert_true(seen > 1.7 && seen <= 2);
+    assert_true(fabs(liveforecast_slowdown_in(s.f, a, &four, b, &whole) /
+                         (1.788 * seen) -
+                     1) < 1e-9);
+    liveforecast_part(s.f, a, b);
+    assert_true(liveforecast_slowdown_in(s.f, a, &four, b, &whole) ==
+                FORECASTER_BAD);
     close_scene(&s);
 }
 
@@ -328,6 +364,7 @@ int main(void)
             rates_of_an_application_with_a_profile_follow_the_profile),
         cmocka_unit_test(memory_utilisation_and_slowdown_come_from_the_profile),
         cmocka_unit_test(step_times_of_a_job_teach_the_next_of_its_application),
+        cmocka_unit_test(slowdowns_by_sub_batch_count_live_too),
         cmocka_unit_test(observed_slowdowns_correct_that_of_the_pair),
         cmocka_unit_test(a_job_that_is_alone_later_shows_what_its_pair_cost),
         cmocka_unit_test(steps_of_other_jobs_alone_show_what_a_pair_costs),

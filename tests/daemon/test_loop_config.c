@@ -77,6 +77,24 @@ static void what_the_api_set_holds_over_a_restart(void **unused)
 }
 
 static void
+under_firnd_new_jobs_do_not_wait_for_a_round_unless_told_so(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    logged[0] = '\0';
+    log_set_sink(note, NULL);
+    loopscene_open(&s, "1x2:v100@16", "icefrog", false);
+    log_set_sink(NULL, NULL);
+    assert_non_null(strstr(logged, "icefrog.between=yes is set by firnd"));
+    assert_string_equal(shown(&s, "between"), "yes");
+    set(&s, NULL, "between", "no", FIRN_OK);
+    assert_string_equal(shown(&s, "between"), "no");
+    reopen(&s, "icefrog", true);
+    assert_string_equal(shown(&s, "between"), "no");
+    loopscene_close(&s);
+}
+
+static void
 a_setting_of_the_api_that_no_longer_exists_does_not_stop_firnd(void **unused)
 {
     (void)unused;
@@ -234,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(what_the_api_set_holds_over_a_restart),
+        CASE(under_firnd_new_jobs_do_not_wait_for_a_round_unless_told_so),
         CASE(a_setting_of_the_api_that_no_longer_exists_does_not_stop_firnd),
         CASE(another_setting_of_the_operator_replaces_that_of_the_api),
         CASE(hang_up_reads_the_file_again),

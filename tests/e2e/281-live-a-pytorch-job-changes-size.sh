@@ -14,7 +14,7 @@ sys.exit(not all(u.find_spec(m) for m in ("torch", "numpy")))' 2>/dev/null ||
 cat >"$tmp/train" <<END
 #!/bin/sh
 export FIRN_TRAIN_LIB="$lib" PYTHONPATH="$PWD/python" OMP_NUM_THREADS=1
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 TMPDIR="$tmp" # PyTorch keeps caches there
 # Its first start takes 1.6 s for a step, and 19 for all: the second is in time.
 [ "\${FIRN_EPOCH:-}" != 1 ] || set -- --pace 0.8
 exec "$python" "$PWD/examples/python/cnn.py" --threads 2 --epochs 4 \

@@ -16,6 +16,7 @@ env="checkpoint: {grace: 20}
 env:
   PYTHONPATH: $PWD/python
   PYTHONDONTWRITEBYTECODE: 1
+  TORCHINDUCTOR_CACHE_DIR: $tmp/inductor
   GLOO_SOCKET_IFNAME: $([ -z "${FIRND_HOSTS:-}" ] && echo lo || echo eth0)"
 elastic="elastic: {threads: 4}"
 
@@ -26,7 +27,8 @@ $elastic" env "FIRN_TRAIN_LIB=$lib" \
 # Meanwhile one process by itself.
 small="--threads 4 --epochs 1 --samples 256"
 # shellcheck disable=SC2086 # words
-PYTHONPATH=python FIRN_TRAIN_LIB=$lib PYTHONDONTWRITEBYTECODE=1 "$python" \
+TORCHINDUCTOR_CACHE_DIR=$tmp/inductor PYTHONPATH=python FIRN_TRAIN_LIB=$lib \
+    PYTHONDONTWRITEBYTECODE=1 "$python" \
     examples/python/cnn.py $small | grep ^weights >"$tmp/one" ||
     fail "one process does not train"
 

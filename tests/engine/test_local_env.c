@@ -187,6 +187,34 @@ static void workers_get_the_plan_of_a_language_model(void **state)
     bench_close(&b);
 }
 
+static void workers_get_the_language_model_of_the_job_file(void **state)
+{
+    (void)state;
+    static const char *const silent[] = {"FIRN_MODEL",         "FIRN_PRECISION",
+                                         "FIRN_OPTIMIZER",     "FIRN_ATTENTION",
+                                         "FIRN_CHECKPOINTING", "FIRN_BATCH"};
+    struct bench b;
+    bench_open(&b, "1x2:v100", "n0[0-1]");
+    b.launch.batch = 8; /* of a job without a model: not told */
+    bench_tell(&b);
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+        assert_null(value(&b, -1, silent[i]));
+    b.launch.model = "{\"kind\":\"llm\",\"hidden\":64}";
+    b.launch.precision = "bf16";
+    b.launch.optimizer = "sgd";
+    b.launch.attention = "sdpa";
+    b.launch.checkpointing = "";
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_MODEL"),
+                        "{\"kind\":\"llm\",\"hidden\":64}");
+    assert_string_equal(value(&b, -1, "FIRN_PRECISION"), "bf16");
+    assert_string_equal(value(&b, -1, "FIRN_OPTIMIZER"), "sgd");
+    assert_string_equal(value(&b, -1, "FIRN_ATTENTION"), "sdpa");
+    assert_null(value(&b, -1, "FIRN_CHECKPOINTING")); /* the default */
+    assert_string_equal(value(&b, -1, "FIRN_BATCH"), "8");
+    bench_close(&b);
+}
+
 /* A t4 has half the speed of a v100. */
 static void
 faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
@@ -268,6 +296,7 @@ int main(void)
         cmocka_unit_test(
             a_co_trained_job_is_in_the_environment_without_sharing),
         cmocka_unit_test(workers_get_the_plan_of_a_language_model),
+        cmocka_unit_test(workers_get_the_language_model_of_the_job_file),
         cmocka_unit_test(
             faster_gpus_get_more_threads_where_the_policy_lets_them),
         cmocka_unit_test(the_drivers_gpus_are_all_of_one_host),

@@ -48,10 +48,10 @@
 
 enum {
     NJOBS = 5,
-    ENDLESS = 1,    /* the job that is cancelled */
-    TRAINER = 4,    /* one of examples/; not in every play */
-    SAMPLE = 6,     /* faults of a short run */
-    LONGEST_S = 60, /* that anything is waited for */
+    ENDLESS = 1,     /* the job that is cancelled */
+    TRAINER = 4,     /* one of examples/; not in every play */
+    SAMPLE = 6,      /* faults of a short run */
+    LONGEST_S = 600, /* that anything is waited for */
     SAID = 600
 };
 

@@ -23,7 +23,7 @@ fail()
 {
     echo "FAILED: $*"
     for f in "$tmp/out" "$tmp/err"; do
-        [ -f "$f" ] && { echo "--- $f"; head -40 "$f"; }
+        [ -f "$f" ] && { echo "--- $f"; tail -n 100 "$f"; }
     done
     exit 1
 }

@@ -3,8 +3,10 @@
  * A device's handle is its record. Records of processes are written by their
  * sizes, as the real ones are read: see engine/gpus_nvml.c.
  */
+#define _GNU_SOURCE
 #include "lib/fakenvml.h"
 #include "engine/gpus.h"
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,24 @@ SHOWN int nvmlDeviceGetMemoryInfo(void *device, void *out);
 SHOWN int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n,
                                                   void *infos);
 SHOWN int nvmlDeviceGetUtilizationRates(void *device, void *out);
+
+/* The file with the GPUs: $FAKE_NVML, else `gpus` beside this library, for
+ * processes that are not given the variable. */
+static const char *file_of(void)
+{
+    static char beside[4096];
+    const char *file = getenv("FAKE_NVML");
+    Dl_info here;
+    if (file != NULL || dladdr((void *)from_file, &here) == 0 ||
+        here.dli_fname == NULL)
+        return file;
+    const char *slash = strrchr(here.dli_fname, '/');
+    if (slash == NULL)
+        return NULL;
+    snprintf(beside, sizeof beside, "%.*s/gpus", (int)(slash - here.dli_fname),
+             here.dli_fname);
+    return beside;
+}
 
 static bool read_line(const char *line, unsigned at)
 {
@@ -55,7 +75,7 @@ static bool read_line(const char *line, unsigned at)
 /* Where a file says what there is. */
 static void look(void)
 {
-    const char *path = getenv("FAKE_NVML");
+    const char *path = file_of();
     FILE *file = path != NULL ? fopen(path, "r") : NULL;
     char line[LINE];
     if (file == NULL)

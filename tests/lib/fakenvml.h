@@ -2,8 +2,8 @@
  *
  * In two forms: linked into a test, which declares the GPUs by fakenvml_use();
  * and as a libnvidia-ml.so.1 of its own (`make`), which firnd loads
- * by LD_LIBRARY_PATH and which reads a file that $FAKE_NVML names, again for
- * each question:
+ * by LD_LIBRARY_PATH and which reads a file that $FAKE_NVML names, or the
+ * file `gpus` beside it, again for each question:
  *
  *     15.5 Tesla T4: 123 456       GiB, name, processes at work there
  *     15.5/4 30% Tesla T4: 123     of which 4 are in use; busy 30 % of the time

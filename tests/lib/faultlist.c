@@ -123,6 +123,17 @@ static int play_kind(const struct run *run, struct fault f, int part,
     return nbad;
 }
 
+/* A soak takes hours: its log tells how far it is. */
+static void tell_progress(int part, const struct fault *f, long nplayed,
+                          int nbad, time_t began)
+{
+    if (nplayed > 0)
+        printf("# part %d: %s %s: %ld faults, %d not survived, %ld s\n", part,
+               fault_role_name(f->role), fault_call_name(f->call), nplayed,
+               nbad, (long)(time(NULL) - began));
+    fflush(stdout);
+}
+
 static int play_part(const struct run *run, int part)
 {
     long nplayed = 0;
@@ -132,7 +143,12 @@ static int play_part(const struct run *run, int part)
             struct fault f = {.role = (enum fault_role)r,
                               .call = (enum fault_call)c,
                               .length = 1};
-            nbad += play_kind(run, f, part, &nplayed);
+            long nof_kind = 0;
+            time_t began = time(NULL);
+            int nbad_of_kind = play_kind(run, f, part, &nof_kind);
+            tell_progress(part, &f, nof_kind, nbad_of_kind, began);
+            nplayed += nof_kind;
+            nbad += nbad_of_kind;
         }
     printf("# part %d: %ld faults, %d not survived\n", part, nplayed, nbad);
     fflush(stdout);

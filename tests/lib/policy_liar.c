@@ -5,6 +5,7 @@
  * and again after the next: a test can see that core goes on after a refusal.
  */
 #include "toys.h"
+#include <firn/parallel.h>
 
 struct liar {
     int lie;
@@ -157,6 +158,50 @@ static void odd_stages(const struct stage *s)
 }
 
 /* Right GPUs, but `how` was never initialised. */
+/* As it asked, but run so. */
+static void run_as(const struct stage *s, struct firn_how how)
+{
+    firn_plan_give_want(
+        s->plan, s->job,
+        &(struct firn_want){.gpus = s->job->spec.gpus, .how = &how});
+}
+
+static void passes(const struct stage *s)
+{
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.passes = 2;
+    run_as(s, how);
+}
+
+static void tensor(const struct stage *s)
+{
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.tensor = 2;
+    run_as(s, how);
+}
+
+static void sharded(const struct stage *s)
+{
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.parallel = FIRN_PARALLEL_SHARDED;
+    run_as(s, how);
+}
+
+static void stages(const struct stage *s)
+{
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.parallel = FIRN_PARALLEL_PIPELINE;
+    how.stages = 2;
+    run_as(s, how);
+}
+
+static void after(const struct stage *s)
+{
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    how.after = 0;
+    run_as(s, how);
+}
+
 static void zeroed_how(const struct stage *s)
 {
     struct firn_part part = {0, 0, ((uint64_t)1 << s->job->spec.gpus) - 1};
@@ -269,6 +314,11 @@ static void fail_without_words(const struct stage *s)
     X("share-a-whole-one", share_a_whole_one) \
     X("crowd", crowd)                         \
     X("merge", merge)                         \
+    X("passes", passes)                       \
+    X("tensor", tensor)                       \
+    X("sharded", sharded)                     \
+    X("stages", stages)                       \
+    X("after", after)                         \
     X("merge-one-sided", merge_one_sided)     \
     X("merge-with-itself", merge_with_itself) \
     X("reject", reject)                       \

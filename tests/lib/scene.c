@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "scene_text.h"
 #include <cmocka.h>
+#include <firn/parallel.h>
 #include <math.h>
 #include <string.h>
 
@@ -38,7 +39,9 @@ static void note_does(struct scene *scene, const struct firn_step *step)
                                     [FIRN_STEP_START] = 0};
     if (!step->is_loss)
         scene->did |= does[step->kind];
-    if (step->to->is_shared)
+    if (step->to->nparts > 0 && step->to->how.merged_with != FIRN_NO_JOB)
+        scene->did |= FIRN_DOES_MERGE;
+    else if (step->to->is_shared)
         scene->did |= FIRN_DOES_SHARE;
 }
 
@@ -106,7 +109,54 @@ static double forecast_rate(void *state, const struct firn_job *job,
         speed(job, way->gpus, nodes) / speed(job, job->spec.gpus, asked);
     if (scene->has_fast_types && way->counts == NULL && way->type >= 0)
         rate *= scene->cluster.types[way->type].speed;
-    return rate;
+    if (!scene->has_ways)
+        return rate;
+    if (way->passes > 1)
+        rate *= 1 - 0.01 * (way->passes < 50 ? way->passes : 50);
+    rate *= way->parallel == FIRN_PARALLEL_SHARDED ? 1.2 : 1;
+    return way->stages > 1 && way->gpus > 2 ? 1.5 * rate : rate;
+}
+
+/* A GPU has 16 GiB: two jobs of 12 fit if one of them goes in passes. */
+static struct firn_load forecast_load(void *state, const struct firn_job *job,
+                                      const struct firn_way *way)
+{
+    const struct scene *scene = state;
+    int passes = way->passes > 1 ? way->passes : 1;
+    (void)job;
+    return (struct firn_load){(double)NAN,
+                              scene->has_ways ? 12.0 / passes : (double)NAN};
+}
+
+static unsigned forecast_parallels(void *state, const struct firn_job *job)
+{
+    const struct scene *scene = state;
+    return scene->has_ways && job->spec.seq == 0
+               ? 1u << FIRN_PARALLEL_DATA | 1u << FIRN_PARALLEL_SHARDED |
+                     1u << FIRN_PARALLEL_PIPELINE
+               : 0;
+}
+
+/* Halves of a layer on two GPUs go faster than whole layers. */
+static size_t forecast_llm_ways(void *state, const struct firn_job *job,
+                                struct firn_llm_way *out, size_t max)
+{
+    const struct scene *scene = state;
+    size_t n = 0;
+    for (int t = 0; t < scene->cluster.ntypes && scene->has_ways; t++)
+        for (int tensor = 2; tensor >= 1 && job->spec.seq > 0; tensor--) {
+            int gpus = job->spec.gpus;
+            if (!(job->type_mask >> t & 1) || gpus % tensor != 0)
+                continue;
+            if (n < max)
+                out[n] = (struct firn_llm_way){
+                    .way = {.gpus = gpus, .type = t, .tensor = tensor},
+                    .mem_gib = 12,
+                    .marp_gib = 12,
+                    .rate = tensor};
+            n++;
+        }
+    return n;
 }
 
 static double forecast_slowdown(void *state, const struct firn_job *job,
@@ -130,13 +180,17 @@ static bool forecast_merge(void *state, const struct firn_job *a,
                   forecast_rate(state, two[i], way, now_s);
     *out = (struct firn_merge){
         .left_s = {both_s / 2, both_s / 2}, .weight = 1.5, .epoch_s = both_s};
-    return kind == FIRN_MERGE_TOGETHER;
+    return kind == FIRN_MERGE_TOGETHER ||
+           (((struct scene *)state)->has_ways && (a->id + b->id) % 2 == 1);
 }
 
 static const struct firn_forecast_def forecast = {
     .merge = forecast_merge,
     .rate = forecast_rate,
     .slowdown = forecast_slowdown,
+    .load = forecast_load,
+    .parallels = forecast_parallels,
+    .llm_ways = forecast_llm_ways,
 };
 
 static const struct firn_engine_def engine = {

@@ -20,6 +20,8 @@
  *     merges KEY     may be trained together with those of the same key; - for
  *                    none
  *     alike          its GPUs are of one type, the same for its whole life
+ *     cannot A,B     what its trainer cannot do, in the words of firn/can.h
+ *     seq 128        a language model with sequences of that many tokens
  *     served 40      GPU-seconds held before the scene begins
  *     took 10        seconds with GPUs before the scene begins
  *     did 10         reference seconds done before the scene begins
@@ -61,9 +63,11 @@ struct scene {
     VEC(firn_job_id) changed; /* got GPUs in this decision */
     scene_speed *speed;       /* of the forecast; NULL: scene_amdahl */
     bool has_fast_types;      /* a faster GPU type is forecast to be faster */
-    bool engine_fails;        /* the engine refuses the next steps */
-    bool starts_began;        /* a START was seen in this decision */
-    unsigned did;             /* FIRN_DOES_* seen so far */
+    bool has_ways;     /* passes save memory, models are spread faster than not,
+                        * language models split in two, weights handed on */
+    bool engine_fails; /* the engine refuses the next steps */
+    bool starts_began; /* a START was seen in this decision */
+    unsigned did;      /* FIRN_DOES_* seen so far */
     long nsteps, nsettled;
     struct firn_buf steps, shown, log;
 };

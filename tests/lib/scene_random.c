@@ -13,6 +13,21 @@ static int below(struct rng *rng, int n)
 
 static const char *const types[] = {"v100", "t4", "a100"};
 
+/* What it may be merged with, and what its trainer cannot do. */
+static void able_text(struct rng *rng, unsigned kinds, struct firn_buf *out)
+{
+    char words[FIRN_CAN_TEXT];
+    unsigned cannot = 0;
+    if (kinds & SCENE_MODELS)
+        buf_puts(out, below(rng, 2) ? " merges M" : " seq 128");
+    if (kinds & SCENE_UNABLE)
+        cannot = (unsigned)below(rng, FIRN_CAN_ALL + 1);
+    if (cannot == 0)
+        return;
+    firn_can_write(words, cannot);
+    buf_printf(out, " cannot %s", words);
+}
+
 /* A job's clause; returns the GPUs it wants. Sizes are often small and
  * sometimes all there is. */
 static int job_text(struct rng *rng, unsigned kinds, int number, int cap,
@@ -25,6 +40,7 @@ static int job_text(struct rng *rng, unsigned kinds, int number, int cap,
         buf_printf(out, " from 1 to %d", gpus + below(rng, 8));
     if ((kinds & SCENE_SHARING) && below(rng, 3) > 0)
         buf_puts(out, " shares");
+    able_text(rng, kinds, out);
     return gpus;
 }
 

@@ -14,6 +14,8 @@ enum scene_kind {
     SCENE_ELASTIC = 4, /* jobs with fewest and most */
     SCENE_SHARING = 8, /* jobs that accept half-shares */
     SCENE_ALIKE = 16,  /* jobs that keep to one type, if one can hold them */
+    SCENE_MODELS = 32, /* jobs that merge, and language models */
+    SCENE_UNABLE = 64, /* jobs whose trainers cannot do some things */
 };
 
 /* The text of a scene with some jobs; the caller releases it. */

@@ -69,6 +69,14 @@ bool scene_down(const char *clause, firn_node_id *node)
     return sscanf(clause, "n%d down%n", node, &end) == 1 && end > 0;
 }
 
+static unsigned abilities(const char *words)
+{
+    unsigned can = 0;
+    if (words == NULL || !firn_can_read(words, strlen(words), &can))
+        fail_msg("scene: '%s' are not abilities", words ? words : "");
+    return can;
+}
+
 /* One "key value" of a job, or false when the key is unknown. */
 static bool read_pair(struct scene_said *said, const char *key, char **at)
 {
@@ -93,6 +101,10 @@ static bool read_pair(struct scene_said *said, const char *key, char **at)
         spec->types = word(at);
     else if (strcmp(key, "merges") == 0)
         spec->merge_key = word(at), spec->may_merge = true;
+    else if (strcmp(key, "seq") == 0)
+        spec->seq = (int)number(at, key);
+    else if (strcmp(key, "cannot") == 0)
+        spec->cannot = abilities(word(at));
     else if (strcmp(key, "on") == 0)
         said->on = *at;
     else

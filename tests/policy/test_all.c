@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "scene_random.h"
 #include <cmocka.h>
+#include <firn/parallel.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 /* ---- the stand-in ---- */
 
 static const struct firn_policy_def *inner;
+static unsigned used; /* FIRN_CAN_* that plans needed so far */
 
 static struct firn_buf plan_text(const struct firn_view *view,
                                  const struct firn_plan *plan)
@@ -34,6 +36,45 @@ static struct firn_buf plan_text(const struct firn_view *view,
     }
     buf_puts(&out, "");
     return out;
+}
+
+/* What a plan needs of a trainer, by the words of firn/can.h. */
+static unsigned needs_of(const struct firn_job *job,
+                         const struct firn_alloc *to)
+{
+    unsigned need = 0;
+    if (to->nparts == 0)
+        return 0;
+    if (to->ngpus != job->spec.gpus ||
+        (job->held.nparts > 0 && job->held.ngpus != to->ngpus))
+        need |= FIRN_CAN_RESIZE;
+    need |= to->how.passes > 1 ? FIRN_CAN_PASSES : 0u;
+    need |= to->tunes & FIRN_TUNE_FREEZE ? FIRN_CAN_FREEZE : 0u;
+    need |= to->tunes & FIRN_TUNE_BATCH ? FIRN_CAN_BATCH : 0u;
+    need |= to->how.merged_with >= 0 ? FIRN_CAN_PARTNER : 0u;
+    need |= to->how.after >= 0 ? FIRN_CAN_AFTER : 0u;
+    need |= to->how.tensor > 1 ? FIRN_CAN_TENSOR : 0u;
+    need |= to->how.parallel == FIRN_PARALLEL_SHARDED ? FIRN_CAN_SHARDED : 0u;
+    need |= to->how.parallel == FIRN_PARALLEL_PIPELINE && to->how.stages > 1
+                ? FIRN_CAN_PIPELINE
+                : 0u;
+    return need;
+}
+
+static void expect_able(const struct firn_view *view,
+                        const struct firn_plan *plan)
+{
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    for (size_t i = 0; i < view->njobs; i++) {
+        unsigned need = needs_of(jobs[i], firn_plan_of(plan, jobs[i]));
+        char words[FIRN_CAN_TEXT];
+        used |= need;
+        firn_can_write(words, need & jobs[i]->spec.cannot);
+        if (need & jobs[i]->spec.cannot)
+            fail_msg("%s: the trainer of job %s would have to do what it "
+                     "cannot: %s",
+                     inner->name, jobs[i]->spec.name, words);
+    }
 }
 
 static enum firn_status decide_twice(void *state, const struct firn_view *view,
@@ -49,6 +90,7 @@ static enum firn_status decide_twice(void *state, const struct firn_view *view,
                  second.at);
     buf_release(&first);
     buf_release(&second);
+    expect_able(view, plan);
     return FIRN_OK;
 }
 
@@ -109,6 +151,7 @@ static struct firn_buf drive(const struct firn_policy_def *policy,
     rng_seed(&rng, seed);
     struct firn_buf text = scene_random(&rng, kinds);
     struct scene *scene = scene_new(text.at, &def, NULL);
+    scene->has_ways = kinds & (SCENE_MODELS | SCENE_UNABLE);
     for (int round = 0; round < 40; round++) {
         struct firn_error err = {0};
         if (scene_try(scene, scene->now_s, &err) != FIRN_OK)
@@ -456,6 +499,48 @@ static void jobs_of_one_type_are_never_mixed(void **unused)
     for_each(drives_of_one_type);
 }
 
+/* ---- trainers that cannot do everything ---- */
+
+static const unsigned able_kinds[] = {
+    SCENE_MODELS, SCENE_MODELS | SCENE_ELASTIC, SCENE_MODELS | SCENE_SHARING,
+    SCENE_TYPES | SCENE_MODELS | SCENE_ELASTIC | SCENE_SHARING};
+
+static void able_drives(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(12); i++) {
+        struct firn_buf log =
+            drive(policy, (uint64_t)(7000 + i), able_kinds[i % 4]);
+        buf_release(&log);
+    }
+}
+
+/* The plans that a policy makes when all of its jobs can do everything: a test
+ * of what is left out would show nothing if nothing were ever used. */
+static void plans_use_everything_that_trainers_can_do(void **unused)
+{
+    (void)unused;
+    used = 0;
+    for_each(able_drives);
+    char words[FIRN_CAN_TEXT];
+    firn_can_write(words, FIRN_CAN_ALL & ~used);
+    assert_string_equal(words, "none");
+}
+
+static void unable_drives(const struct firn_policy_def *policy)
+{
+    for (int i = 0; i < trials(40); i++) {
+        struct firn_buf log = drive(policy, (uint64_t)(8000 + i),
+                                    SCENE_UNABLE | able_kinds[i % 4]);
+        buf_release(&log);
+    }
+}
+
+static void no_plan_needs_what_a_trainer_cannot_do(void **unused)
+{
+    (void)unused;
+    for_each(unable_drives);
+}
+
 static void same_run(const struct firn_policy_def *policy)
 {
     for (int i = 0; i < trials(10); i++) {
@@ -660,6 +745,8 @@ int main(void)
         cmocka_unit_test(an_unknown_policy_is_refused_with_the_nearest_name),
         cmocka_unit_test(plans_on_random_scenes_are_valid_and_repeatable),
         cmocka_unit_test(jobs_of_one_type_are_never_mixed),
+        cmocka_unit_test(plans_use_everything_that_trainers_can_do),
+        cmocka_unit_test(no_plan_needs_what_a_trainer_cannot_do),
         cmocka_unit_test(the_same_scene_gives_the_same_steps),
         cmocka_unit_test(every_policy_survives_corner_cases),
         cmocka_unit_test(every_job_that_fits_is_run_to_its_end),

@@ -277,10 +277,11 @@ static void between_rounds_nothing_that_runs_is_touched(void **unused)
     scene_free(scene);
 }
 
-static void new_jobs_start_on_free_gpus_at_once(void **unused)
+static void with_between_new_jobs_start_on_free_gpus_at_once(void **unused)
 {
     (void)unused;
-    struct scene *scene = open_scene("1 node x 4 gpus; A wants 2", NULL);
+    struct scene *scene =
+        open_scene("1 node x 4 gpus; A wants 2", "icefrog.between=yes");
     scene_decide(scene, 0);
     scene_decide(scene, 10);
     scene_submit(scene, "B wants 1 from 1 to 4 for 60");
@@ -295,7 +296,7 @@ static void by_the_paper_new_jobs_wait_for_the_next_round(void **unused)
     (void)unused;
     struct scene *scene = open_scene("1 node x 4 gpus; A wants 2 for 100; "
                                      "B wants 1 for 60 at 10",
-                                     "icefrog.between=no");
+                                     NULL);
     assert_string_equal(scene_play(scene, 1000), "0: START A n0[0-1]\n"
                                                  "100: DONE A\n"
                                                  "300: START B n0[0]\n"
@@ -393,7 +394,7 @@ static void with_idle_wait_the_oldest_of_equal_jobs_is_served(void **unused)
     struct scene *scene =
         open_scene("1 node x 1 gpus; A wants 1 for 6; B wants 1 for 900 at 1; "
                    "C wants 1 for 900 at 5",
-                   "icefrog.idle=wait");
+                   "icefrog.idle=wait icefrog.between=yes");
     scene_play(scene, 7);
     assert_string_equal(scene_text(scene), "B: n0[0]  C: -");
     scene_free(scene);
@@ -532,7 +533,7 @@ int main(void)
         cmocka_unit_test(a_waiting_job_has_a_note_with_its_numbers),
         cmocka_unit_test(every_waiting_job_has_a_note),
         cmocka_unit_test(between_rounds_nothing_that_runs_is_touched),
-        cmocka_unit_test(new_jobs_start_on_free_gpus_at_once),
+        cmocka_unit_test(with_between_new_jobs_start_on_free_gpus_at_once),
         cmocka_unit_test(by_the_paper_new_jobs_wait_for_the_next_round),
         cmocka_unit_test(scattered_jobs_are_brought_together_if_that_pays),
         cmocka_unit_test(urgent_jobs_count_more),

@@ -24,6 +24,11 @@ import torch
 torch.set_num_threads(1)
 torch.backends.mkldnn.enabled = False
 
+_weight = torch.nn.Parameter(torch.zeros(1))
+_weight.grad = torch.zeros(1)
+for _kind in (torch.optim.SGD, torch.optim.Adam):
+    _kind([_weight], lr=0.1).step()  # imports modules, so that no child has to
+
 _jobs = itertools.count(1)
 _held: list[socket.socket] = []
 LIMIT_S = 600 if os.environ.get("FIRN_SOAK") else 180
@@ -40,10 +45,11 @@ def digest(*parts: Any) -> str:
 
 
 def free_port() -> int:
-    """A port that is kept from others, as its neighbour is, until the next one
-    is asked for; who binds with SO_REUSEADDR, as gloo and groups do, gets it."""
+    """A port that is kept from others, as its two neighbours are (a partner's
+    group has the second), until the next one is asked for; who binds with
+    SO_REUSEADDR, as gloo and groups do, gets it."""
     while True:
-        pair = [socket.socket(), socket.socket()]
+        pair = [socket.socket() for _ in range(3)]
         try:
             port = 0
             for s in pair:
@@ -57,7 +63,7 @@ def free_port() -> int:
         for s in _held:
             s.close()
         _held[:] = pair
-        return port - 2
+        return port - 3
 
 
 def _child(out: int, work: Callable[[], dict], env: dict[str, str]) -> None:

@@ -77,6 +77,22 @@ static void a_way_of_mixed_types_goes_by_its_counts(void **state)
                 noise_way(&noise, 1, 1, &c, 2));
 }
 
+/* As above, for 0 and 1 frozen layers of the same job on the same GPUs. */
+static void each_number_of_frozen_layers_has_a_draw_of_its_own(void **state)
+{
+    (void)state;
+    const struct firn_sim_noise noise = {.throughput = 0.2}, none = {0};
+    const struct firn_way way = {.gpus = 1};
+    double products = 0;
+    for (int id = 0; id < 4000; id++)
+        products += (noise_layers(&noise, 9, id, &way, 2, 0) - 1) *
+                    (noise_layers(&noise, 9, id, &way, 2, 1) - 1);
+    assert_true(fabs(products / 4000 / (0.2 * 0.2)) < 0.063);
+    assert_true(noise_layers(&noise, 9, 1, &way, 2, 3) ==
+                noise_layers(&noise, 9, 1, &way, 2, 3));
+    assert_true(noise_layers(&none, 9, 1, &way, 2, 3) == 1);
+}
+
 static void noise_on_sharing_is_on_loads_and_slowdowns(void **state)
 {
     (void)state;
@@ -107,9 +123,8 @@ static void reports_stay_within_their_size(void **state)
     const struct firn_sim_noise size = {.throughput = 0.5, .report = 0.02};
     double least = 2, most = 0;
     for (int id = 0; id < 2000; id++) {
-        struct noise noise = noise_of_job(&size, 9, id);
+        struct noise noise = noise_of_job(9, id);
         double factor = noise_next(&noise, &size);
-        assert_true(noise.transfer == 1);
         least = fmin(least, factor);
         most = fmax(most, factor);
     }
@@ -121,7 +136,7 @@ static void factors_never_come_near_zero(void **state)
     (void)state;
     const struct firn_sim_noise size = {.report = 10};
     for (int id = 0; id < 200; id++) {
-        struct noise noise = noise_of_job(&size, 1, id);
+        struct noise noise = noise_of_job(1, id);
         assert_true(noise_next(&noise, &size) >= 0.05);
         assert_true(factor_of(10, 1, id, 1, 0) >= 0.05);
     }
@@ -131,17 +146,17 @@ static void each_job_has_its_own_stream(void **state)
 {
     (void)state;
     const struct firn_sim_noise size = {.report = 0.5};
-    struct noise a = noise_of_job(&size, 7, 1), b = noise_of_job(&size, 7, 2);
-    struct noise again = noise_of_job(&size, 7, 1);
-    struct noise other = noise_of_job(&size, 8, 1);
+    struct noise a = noise_of_job(7, 1), b = noise_of_job(7, 2);
+    struct noise again = noise_of_job(7, 1);
+    struct noise other = noise_of_job(8, 1);
     noise_next(&b, &size);
     double first = noise_next(&a, &size);
     assert_true(first == noise_next(&again, &size));
     assert_true(first != noise_next(&other, &size));
 }
 
-/* Of the work left: two draws a job, within their size, that shift no other
- * draw. */
+/* Of the work left: a draw for the job by itself and one for each partner and
+ * kind of merge, within their size, that shift no other draw. */
 static void noise_on_iterations_has_a_stream_of_its_own(void **state)
 {
     (void)state;
@@ -151,19 +166,38 @@ static void noise_on_iterations_has_a_stream_of_its_own(void **state)
     double least = 2, most = 0;
     assert_true(noise_is_on(&on));
     for (int id = 0; id < 500; id++) {
-        double alone = noise_iterations(&on, 3, id, false);
-        double merged = noise_iterations(&on, 3, id, true);
+        struct noise_merge by_itself = {id, FIRN_NO_JOB, FIRN_MERGE_TOGETHER};
+        struct noise_merge pair = {id, id + 1, FIRN_MERGE_TOGETHER};
+        double alone = noise_iterations(&on, 3, by_itself);
+        double merged = noise_iterations(&on, 3, pair);
         assert_true(alone != merged);
-        assert_true(alone == noise_iterations(&on, 3, id, false));
-        assert_true(alone != noise_iterations(&on, 4, id, false));
-        assert_true(noise_iterations(&off, 3, id, false) == 1);
+        assert_true(alone == noise_iterations(&on, 3, by_itself));
+        assert_true(alone != noise_iterations(&on, 4, by_itself));
+        assert_true(noise_iterations(&off, 3, by_itself) == 1);
         least = fmin(least, fmin(alone, merged));
         most = fmax(most, fmax(alone, merged));
-        struct noise a = noise_of_job(&off, 3, id);
-        struct noise b = noise_of_job(&on, 3, id);
+        struct noise a = noise_of_job(3, id);
+        struct noise b = noise_of_job(3, id);
         assert_true(noise_next(&a, &off) == noise_next(&b, &on));
     }
     assert_true(least >= 0.6 && least < 0.62 && most < 1.4 && most > 1.38);
+}
+
+/* Of the gain of transfer: partners of a job differ, and so do the two kinds of
+ * merge with one of them. */
+static void each_partner_of_a_job_has_a_draw_of_its_own(void **state)
+{
+    (void)state;
+    const struct firn_sim_noise on = {.transfer = 0.4}, off = {.report = 0.4};
+    struct noise_merge pair = {1, 2, FIRN_MERGE_TOGETHER};
+    struct noise_merge other = {1, 3, FIRN_MERGE_TOGETHER};
+    struct noise_merge later = {1, 2, FIRN_MERGE_AFTER};
+    double factor = noise_transfer(&on, 3, pair);
+    assert_true(factor >= 0.6 && factor < 1.4);
+    assert_true(factor == noise_transfer(&on, 3, pair));
+    assert_true(factor != noise_transfer(&on, 3, other));
+    assert_true(factor != noise_transfer(&on, 3, later));
+    assert_true(noise_transfer(&off, 3, pair) == 1);
 }
 
 /* FIFO reads no rate: its times are the same, to the digit, and so is the log,
@@ -227,11 +261,13 @@ int main(void)
         cmocka_unit_test(predictions_are_off_by_a_normal_factor),
         cmocka_unit_test(each_way_of_a_job_has_a_draw_of_its_own),
         cmocka_unit_test(a_way_of_mixed_types_goes_by_its_counts),
+        cmocka_unit_test(each_number_of_frozen_layers_has_a_draw_of_its_own),
         cmocka_unit_test(noise_on_sharing_is_on_loads_and_slowdowns),
         cmocka_unit_test(reports_stay_within_their_size),
         cmocka_unit_test(factors_never_come_near_zero),
         cmocka_unit_test(each_job_has_its_own_stream),
         cmocka_unit_test(noise_on_iterations_has_a_stream_of_its_own),
+        cmocka_unit_test(each_partner_of_a_job_has_a_draw_of_its_own),
         cmocka_unit_test(noise_changes_reports_and_not_the_truth),
         cmocka_unit_test(wrong_beliefs_can_change_decisions),
         cmocka_unit_test(negative_noise_is_refused),

@@ -25,9 +25,11 @@ static const struct {
 } apps[] = {
 #define SIX(app, jobs, samples, small, large) {app, samples},
 #define SIX_TIME(app, gpus, seconds)
+#define SIX_STEP(app, seconds)
 #include "trace/sixapps.def"
 #undef SIX
 #undef SIX_TIME
+#undef SIX_STEP
 };
 
 static const struct {
@@ -37,9 +39,11 @@ static const struct {
 } times[] = {
 #define SIX(app, jobs, samples, small, large)
 #define SIX_TIME(app, gpus, seconds) {app, gpus, seconds},
+#define SIX_STEP(app, seconds)
 #include "trace/sixapps.def"
 #undef SIX
 #undef SIX_TIME
+#undef SIX_STEP
 };
 
 enum {

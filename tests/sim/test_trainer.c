@@ -202,6 +202,34 @@ static void the_penalty_rule_freezes_what_pays(void **state)
     scene_close(&s);
 }
 
+/* Job 7 is believed to be twice as fast as it is with one layer frozen. */
+static double one_layer_seems_fast(const void *arg,
+                                   const struct trainer_ask *ask,
+                                   size_t nfrozen)
+{
+    (void)arg;
+    return ask->job == 7 && nfrozen == 1 ? 2 : 1;
+}
+
+/* The numbers of the case above, seen wrongly: 1, 2 x 1.5, 2, 1.25. One layer
+ * seems best, and gives 1.5. In the second half it keeps its variance of 1, of
+ * 2.8 in all: 1, 2 x 1.8 / 2.8 / 0.5, 1.2 / 2.8 / 0.25 = 1.71, 0.6 / 2.8 / 0.2:
+ * still one layer, which gives 1.29. Job 8 is seen rightly. */
+static void a_trainer_that_sees_wrong_speeds_freezes_wrong_layers(void **state)
+{
+    (void)state;
+    struct scene s;
+    scene_open(&s, "deep", 1, FIRN_SIM_FREEZE_PENALTY);
+    trainer_set_doubt(s.table->trainer,
+                      (struct trainer_doubt){one_layer_seems_fast, NULL});
+    s.job.id = 7;
+    check_pace(&s, 0, 1.5, 100);
+    check_pace(&s, 100, 1.8 / 2.8 / 0.5, INFINITY);
+    s.job.id = 8;
+    check_pace(&s, 0, 2, 100);
+    scene_close(&s);
+}
+
 static void a_rule_holds_whatever_the_policy(void **state)
 {
     (void)state;
@@ -390,6 +418,7 @@ int main(void)
         cmocka_unit_test(a_tuned_batch_changes_the_rate_at_a_stages_end),
         cmocka_unit_test(a_batch_without_statistics_is_not_tuned),
         cmocka_unit_test(the_penalty_rule_freezes_what_pays),
+        cmocka_unit_test(a_trainer_that_sees_wrong_speeds_freezes_wrong_layers),
         cmocka_unit_test(a_rule_holds_whatever_the_policy),
         cmocka_unit_test(freezeout_follows_its_schedule_and_owes_nothing),
         cmocka_unit_test(tuned_freezeout_takes_the_schedule_that_ends_first),

@@ -4,7 +4,8 @@
 # interrupted. TAP on stdout.
 #
 # A copy of ./check runs with a make that only prints the target it is asked
-# for; that make fails for the target $BAD and sleeps for the target $LONG.
+# for; that make fails for the target $BAD, sleeps for the target $LONG, and
+# counts an unsteady test for the target $UNSTEADY.
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-checked.XXXXXX") || exit 1
@@ -26,7 +27,8 @@ done
 echo "made $target"
 [ "$target" != "${LONG:-}" ] || exec sleep 1000.5
 [ "$target" != "${BAD:-}" ] || exit 2
-case $target in built | *-built) ;; *) echo "2 0 0" >>"$TALLY" ;; esac
+case $target in built | *-built) ;; "${UNSTEADY:-}") echo "2 0 0 1" >>"$TALLY" ;;
+*) echo "2 0 0" >>"$TALLY" ;; esac
 M
 chmod +x "$tmp/bin/make"
 export PATH="$tmp/bin:$PATH"
@@ -69,6 +71,9 @@ ends 1 "14 passed, 1 failed, 0 skipped" BAD=e2e
 say $? a_failure_in_the_first_lane_is_counted
 ends 0 "16 passed, 0 failed, 0 skipped" BAD=asan-built
 say $? a_build_that_failed_beside_is_made_again_in_its_section
+
+ends 0 "16 passed, 0 failed, 0 skipped, 1 unsteady" UNSTEADY=e2e
+say $? unsteady_tests_are_counted_in_the_last_line
 
 # The signal goes to the whole process group, as from a terminal.
 TMPDIR=$tmp/left LONG=tidy setsid env --default-signal=INT "$tmp/check" \

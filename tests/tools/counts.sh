@@ -6,7 +6,7 @@ run=$(cd "$(dirname "$0")/../../tools" && pwd)/run_tests.sh
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/firn-counts.XXXXXX") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
-unset TALLY
+unset TALLY CHECK_STRICT
 n=0
 
 # script NAME TEXT: an executable shell script.
@@ -111,6 +111,73 @@ for folder in "$tmp/a b" "$tmp"/aaa*; do
         "$tmp/short"
 done
 unset TMPDIR
+
+# A test that fails the first time, one that fails twice, and first failures that
+# a loaded machine does not explain.
+first='[ -e "$0.ran" ] && exit 0; : >"$0.ran";'
+script unsteady "$first echo words of the first time; exit 3"
+script unsteady_cases "[ -e \"\$0.ran\" ] && echo 1..2 && echo ok 1 - a &&
+    echo ok 2 - b && exit 0; : >\"\$0.ran\"
+    printf '1..2\nok 1 - a\nnot ok 2 - b\n'; exit 1"
+script untidy_once "$first mktemp"
+script twice 'echo "1 $0" >>"$0.runs"; echo words of a failure; exit 3'
+script races "$first echo 'WARNING: ThreadSanitizer: data race' >&2; exit 66"
+script overflows "$first echo 'x.c:1:2: runtime error: overflow' >&2; exit 1"
+script uninitialised "$first echo '==12== Conditional jump' >&2; exit 99"
+script aborts "$first kill -ABRT \$\$"
+
+# is NAME COMMAND...: one more case.
+is()
+{
+    name=$1
+    shift
+    n=$((n + 1))
+    if "$@"; then
+        echo "ok $n - $name"
+    else
+        echo "not ok $n - $name"
+        sed 's/^/# /' "$tmp/said"
+    fi
+}
+
+unsteady="$tmp/unsteady $tmp/unsteady_cases $tmp/untidy_once"
+expect 0 "5 passed, 0 failed, 0 skipped, 3 unsteady" \
+    a_test_that_passes_alone_is_unsteady -r "$unsteady" $unsteady "$tmp/good"
+is an_unsteady_test_is_named \
+    grep -q "^  unsteady: $tmp/unsteady failed once, passed alone\$" "$tmp/said"
+is the_output_of_its_first_failure_is_printed \
+    grep -q '^ *words of the first time$' "$tmp/said"
+rm -f "$tmp"/*.ran
+expect 1 "2 passed, 4 failed, 0 skipped" \
+    without_a_list_of_timed_tests_it_has_failed $unsteady "$tmp/bad"
+rm -f "$tmp"/*.ran
+export CHECK_STRICT=1
+expect 1 "2 passed, 1 failed, 0 skipped" a_strict_check_counts_it_as_failed \
+    -r "$tmp/unsteady" "$tmp/unsteady" "$tmp/good" "$tmp/tidy"
+is a_strict_check_names_it grep -q "^  unsteady: $tmp/unsteady failed once" \
+    "$tmp/said"
+unset CHECK_STRICT
+expect 1 "1 passed, 1 failed, 0 skipped" a_test_that_fails_twice_has_failed \
+    -r "$tmp/twice" "$tmp/twice" "$tmp/good"
+is it_was_run_twice [ "$(grep -c . "$tmp/twice.runs")" -eq 2 ]
+for name in races overflows uninitialised aborts; do
+    expect 1 "0 passed, 1 failed, 0 skipped" "what_${name}_is_not_run_again" \
+        -r "$tmp/$name" "$tmp/$name"
+done
+many=
+for i in 1 2 3 4 5 6 7 8 9 10 11; do
+    script "many$i" "$first exit 3"
+    many="$many $tmp/many$i"
+done
+expect 1 "0 passed, 11 failed, 0 skipped" many_failures_are_not_run_again \
+    -r "$many" $many
+script long 'i=0; while [ $i -lt 300 ]; do i=$((i + 1)); echo line $i; done
+    echo cause >&2; exit 3'
+expect 1 "0 passed, 1 failed, 0 skipped" a_long_output_is_cut "$tmp/long"
+is its_last_hundred_lines_are_printed \
+    [ "$(grep -c '^ *line [0-9]*$' "$tmp/said")" -eq 100 ]
+is its_errors_are_printed grep -q '^ *cause$' "$tmp/said"
+
 TALLY=$tmp/tally "$run" "$tmp/three" "$tmp/bad" >/dev/null
 n=$((n + 1))
 if [ "$("$run" --sum "$tmp/tally")" = "2 passed, 1 failed, 1 skipped" ]; then

@@ -170,6 +170,41 @@ static void a_share_that_cannot_be_drawn_is_refused(void **unused)
     assert_int_equal(sixapps_make(&out, &options, &err), FIRN_EINVAL);
 }
 
+/* 30 jobs, ten of them with 12 or 16 GPUs, each application five times, the
+ * longest iterations and the shortest 50 times apart at most; mean 102 s. */
+static void the_jobs_of_the_papers_cluster_are_drawn(void **unused)
+{
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct sixapps_options options = {
+            .jobs = 30, .seed = seed, .is_testbed = true};
+        struct sixapps_options usual = sixapps_defaults();
+        struct sixapps jobs;
+        struct firn_error err = {0};
+        options.large = usual.large;
+        options.small_s = usual.small_s;
+        options.large_s = usual.large_s;
+        assert_int_equal(sixapps_make(&jobs, &options, &err), FIRN_OK);
+        int large = 0;
+        double sum_s = 0, last_s = 0;
+        for (size_t i = 0; i < jobs.n; i++) {
+            int gpus = jobs.at[i].gpus;
+            large += gpus > 8;
+            assert_true(gpus == 12 || gpus == 16 ||
+                        (gpus <= 8 && (gpus & (gpus - 1)) == 0));
+            assert_true(jobs.at[i].submit_s >= last_s &&
+                        jobs.at[i].submit_s < 870);
+            last_s = jobs.at[i].submit_s;
+            sum_s += jobs.at[i].duration_s;
+        }
+        assert_int_equal(large, 10);
+        assert_int_equal(count(&jobs, "bert"), 5);
+        assert_int_equal(count(&jobs, "ncf"), 5);
+        assert_true(fabs(sum_s / 30 - 102) < 1e-6);
+        sixapps_release(&jobs);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +213,7 @@ int main(void)
         cmocka_unit_test(gpus_and_batches_are_those_of_the_applications),
         cmocka_unit_test(jobs_arrive_as_polluxs_do_whatever_their_size),
         cmocka_unit_test(the_seed_decides_the_draw),
+        cmocka_unit_test(the_jobs_of_the_papers_cluster_are_drawn),
         cmocka_unit_test(a_share_that_cannot_be_drawn_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,35 @@ static void a_report_is_written_as_small_json(void **state)
     assert_int_equal(n, strlen(text));
 }
 
+static void an_embedding_and_the_time_of_a_start_read_back(void **state)
+{
+    (void)state;
+    char text[TEXT];
+    double variance[LAYERS];
+    struct firn_trainer_report r = sample(NULL), back;
+    struct firn_error err = {0};
+    r.prepare_s = 12.5;
+    r.nembedding = FIRN_MESSAGE_EMBEDDING;
+    for (int i = 0; i < r.nembedding; i++)
+        r.embedding[i] = 1.0 / (1 + i);
+    assert_true(firn_trainer_report_write(text, TEXT, &r) < TEXT);
+    assert_int_equal(read_text(&back, variance, text, &err), FIRN_OK);
+    assert_true(back.prepare_s == 12.5);
+    assert_int_equal(back.nembedding, r.nembedding);
+    assert_memory_equal(back.embedding, r.embedding, sizeof r.embedding);
+    r.embedding[3] = (double)NAN; /* is left out as a whole */
+    firn_trainer_report_write(text, TEXT, &r);
+    assert_null(strstr(text, "embedding"));
+    assert_int_equal(read_text(&back, variance, "{\"embedding\":[1,-2]}", &err),
+                     FIRN_EINVAL);
+    char many[TEXT] = "{\"embedding\":[0";
+    for (int i = 0; i < FIRN_MESSAGE_EMBEDDING; i++)
+        strcat(many, ",0");
+    strcat(many, "]}");
+    assert_int_equal(read_text(&back, variance, many, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "more than 32 numbers"));
+}
+
 static void what_does_not_fit_is_measured_and_not_written(void **state)
 {
     (void)state;
@@ -325,18 +354,23 @@ static void each_order_is_read_on_its_own(void **state)
     (void)state;
     struct firn_orders o = {0};
     struct firn_error err = {0};
-    const char *text = "{\"stop\":true,\"note\":\"hi\",\"prepare_s\":30}";
+    const char *text = "{\"stop\":true,\"note\":\"hi\",\"prepare_s\":30,"
+                       "\"batch\":64}";
     assert_int_equal(firn_orders_read(&o, text, strlen(text), &err), FIRN_OK);
     assert_true(o.nfrozen == -1 && o.passes == -1 && o.stop == 1 &&
-                o.prepare_s == 30);
-    static const char *const bad[] = {
-        "{\"stop\":2}",           "{\"passes\":0}",
-        "{\"nfrozen\":-1}",       "{\"passes\":1.5}",
-        "{\"prepare_s\":-3}",     "{\"nfrozen\":1e10}",
-        "{\"stop\":\"1\"}",       "stop",
-        "{\"stop\":1,\"stop\":0}"};
+                o.prepare_s == 30 && o.batch == 64);
+    static const char *const bad[] = {"{\"stop\":2}",
+                                      "{\"passes\":0}",
+                                      "{\"nfrozen\":-1}",
+                                      "{\"passes\":1.5}",
+                                      "{\"prepare_s\":-3}",
+                                      "{\"nfrozen\":1e10}",
+                                      "{\"stop\":\"1\"}",
+                                      "stop",
+                                      "{\"stop\":1,\"stop\":0}",
+                                      "{\"batch\":0}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct firn_orders was = {1, 2, 3, 4};
+        struct firn_orders was = {1, 2, 3, 4, 5};
         assert_int_equal(firn_orders_read(&was, bad[i], strlen(bad[i]), &err),
                          FIRN_EINVAL);
         assert_memory_equal(err.text, "orders: byte", 12);
@@ -346,6 +380,43 @@ static void each_order_is_read_on_its_own(void **state)
     char out[TEXT];
     assert_int_equal(firn_orders_write(out, sizeof out, &none), 2);
     assert_string_equal(out, "{}");
+}
+
+/* What a trainer can do is a list of words; a newer trainer's words are passed
+ * over, and a report without the key says nothing of it. */
+static void abilities_are_words_and_unknown_ones_are_passed_over(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int can;
+    } cases[] = {
+        {"{\"can\":\"resize,passes\"}", FIRN_CAN_RESIZE | FIRN_CAN_PASSES},
+        {"{\"can\":\"pipeline\"}", FIRN_CAN_PIPELINE},
+        {"{\"can\":\"none\"}", 0},
+        {"{\"can\":\"\"}", 0},
+        {"{\"can\":\"freeze,teleport,batch\"}",
+         FIRN_CAN_FREEZE | FIRN_CAN_BATCH},
+        {"{\"can\":null}", -1},
+        {"{}", -1},
+    };
+    struct firn_trainer_report r;
+    struct firn_error err = {0};
+    double variance[LAYERS];
+    char text[TEXT];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(read_text(&r, variance, cases[i].text, &err), FIRN_OK);
+        assert_int_equal(r.can, cases[i].can);
+    }
+    assert_int_equal(read_text(&r, variance, "{\"can\":3}", &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "'can' is not a text of words"));
+    for (int can = 0; can <= FIRN_CAN_ALL; can++) {
+        struct firn_trainer_report was = sample(NULL);
+        was.can = can;
+        firn_trainer_report_write(text, sizeof text, &was);
+        assert_int_equal(read_text(&r, variance, text, &err), FIRN_OK);
+        assert_int_equal(r.can, can);
+    }
 }
 
 static void every_part_of_a_step_has_a_name(void **state)
@@ -360,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_is_written_as_small_json),
+        cmocka_unit_test(an_embedding_and_the_time_of_a_start_read_back),
         cmocka_unit_test(what_does_not_fit_is_measured_and_not_written),
         cmocka_unit_test(what_is_written_reads_back_bit_by_bit),
         cmocka_unit_test(a_locale_with_commas_changes_nothing),
@@ -371,6 +443,7 @@ int main(void)
         cmocka_unit_test(depth_members_and_length_have_limits),
         cmocka_unit_test(every_prefix_and_every_changed_byte_is_harmless),
         cmocka_unit_test(each_order_is_read_on_its_own),
+        cmocka_unit_test(abilities_are_words_and_unknown_ones_are_passed_over),
         cmocka_unit_test(every_part_of_a_step_has_a_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

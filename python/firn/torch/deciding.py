@@ -16,6 +16,10 @@ from firn._lib import STEP_PARTS
 from firn.freezer import FROZEN, PASSES
 
 
+_BITS = (21, 15, 25)
+"""Of an order of passes, layers and samples in one number of 63 bits."""
+
+
 class Decides:
     """The part of :class:`Elastic` that decides; its attributes are there."""
 
@@ -32,25 +36,49 @@ class Decides:
     looked: dict
     looked_steps: int
     variance: Any
+    folder: Any
     _every_s: float
     _saved_s: float
+    _used: set
+    frozen_wanted: int
 
-    def _orders(self) -> tuple[bool, bool, int, int]:
+    def can(self) -> list[str]:
+        """What this trainer does when the scheduler orders it (firn.report.CAN):
+        as its option ``can`` says, else resize if there is a folder for
+        checkpoints, freeze, after (another job's weights), batch unless
+        why_no_batches() has a reason, passes if the loop calls passes(), and
+        partner if it is that of firn.torch.partners."""
+        if self.options.can is not None:
+            return list(self.options.can)
+        can = {"freeze", "after", *self._used}
+        can |= {"resize"} if self.folder else set()
+        can |= set() if self.why_no_batches() else {"batch"}
+        return sorted(can)
+
+    def _orders(self) -> tuple[bool, bool, int, int, int]:
         """The scheduler's and SIGUSR1's, and whether a checkpoint is due by
         process 0's clock, agreed upon by all processes."""
         heard = self.reporter.orders()
         due = self.place.rank == 0 and 0 < self._every_s <= self._unsaved_s()
-        word = (heard.stop > 0) << 49 | due << 48
-        word |= (max(heard.nfrozen, -1) + 1) << 24 | (max(heard.passes, -1) + 1)
+        given = (heard.passes, heard.nfrozen, heard.batch)
+        word, at = 0, 0
+        for value, bits in zip(given, _BITS):
+            word |= min(max(value, -1) + 1, (1 << bits) - 1) << at
+            at += bits
+        word |= due << at | (heard.stop > 0) << at + 1
         word = self.group.max(word)
-        frozen, passes = (word >> 24 & 0xFFFFFF) - 1, (word & 0xFFFFFF) - 1
-        return bool(word >> 49), bool(word >> 48 & 1), frozen, passes
+        found, at = [], 0
+        for bits in _BITS:
+            found.append((word >> at & (1 << bits) - 1) - 1)
+            at += bits
+        passes, frozen, batch = found
+        return bool(word >> at + 1), bool(word >> at & 1), frozen, passes, batch
 
     def _unsaved_s(self) -> float:
         """Seconds since the last checkpoint, or since it began."""
         return time.monotonic() - self._saved_s
 
-    def _obey(self, frozen: int, passes: int) -> bool:
+    def _obey(self, frozen: int, passes: int, batch: int = -1) -> bool:
         """Orders, or the log that is replayed; did anything change?"""
         before = len(self.freezer.raw_log())
         if self.options.replay:
@@ -58,6 +86,9 @@ class Decides:
                 self.freezer.follow(self.step)
             return self._share_log(before)
         now = {FROZEN: self.freezer.nfrozen, PASSES: self.freezer.passes}
+        if frozen < 0:
+            frozen = self.frozen_wanted  # of this start, once
+        self.frozen_wanted = -1
         if not 0 <= frozen < len(self.layers):
             frozen = now[FROZEN]  # no order
         frozen = min(frozen, self.freezer.most)
@@ -68,6 +99,7 @@ class Decides:
             for kind, value in ((FROZEN, frozen), (PASSES, passes))
             if least[kind] <= value <= most[kind] and value != now[kind]
         ]
+        new += self._order_batch(batch)
         for kind, value in new if self.place.rank == 0 else []:
             self.freezer.set(self.step, self.epoch, kind, value)
         return self._share_log(before) if new else False
@@ -96,6 +128,9 @@ class Decides:
                 backward_s=s["backward"],
                 rest_s=s["reduce"] + s["update"],
             )
+        profile = self.freezing.profile
+        if self.place.nthreads > 1 and profile.nsteps > 0:
+            self._mean_square = float(profile.means.sum()) / profile.nsteps
         self.freezing.profile.reset()
         self._reset_times()
         return self._share_log(before) if self.freezing.decides else False
@@ -114,6 +149,7 @@ class Decides:
             for step, epoch, kind, value, psi in rows.tolist():
                 self.freezer.set(int(step), int(epoch), int(kind), int(value), psi)
         self._apply()
+        self._rebatch()
         return True
 
     def _all_squares(self) -> dict[int, list[float]]:

@@ -38,12 +38,15 @@ from firn import EXIT_CHECKPOINT, FirnError
 from firn._lib import STEP_PARTS, lib
 from firn.group import Place, amount_of, number_of
 from firn.report import Reporter
-from firn.torch import reduce, states, sums
+from firn.torch import guards, hashing, reduce, states, streams, sums
+from firn.torch.after import begin_after
+from firn.torch.batching import Batches
 from firn.torch.buffers import Buffers
 from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
 from firn.torch.loader import Inline, Plan, Shared
-from firn.torch.options import Options
+from firn.torch.losses import Losses
+from firn.torch.probe import Probe
 from firn.torch.saving import resume, save
 
 
@@ -63,7 +66,19 @@ def keep_to_share(device: torch.device) -> float | None:
     return share
 
 
-class Elastic(Decides):
+def device_load(device: torch.device) -> tuple[float, float]:
+    """Memory in MiB and utilisation of a GPU, for reports; -1: not known, as
+    without CUDA, or without the library that torch asks for utilisation."""
+    if device.type != "cuda":
+        return -1.0, -1.0
+    memory = torch.cuda.max_memory_reserved(device) / 2**20
+    try:
+        return memory, torch.cuda.utilization(device) / 100
+    except (ImportError, AttributeError, RuntimeError):
+        return memory, -1.0
+
+
+class Elastic(Decides, Batches):
     """One process's part of an elastic job."""
 
     def __init__(
@@ -73,11 +88,15 @@ class Elastic(Decides):
         dataset: Any,
         **options: Any,
     ) -> None:
-        self.options = o = Options(**options)
+        self.options = o = guards.options_of(options)
+        guards.check_model(model)
+        guards.check_optimizer(optimizer, model)
+        guards.check_scheduler(o.scheduler, optimizer)
+        guards.check_dataset(dataset)
         self.model, self.optimizer = model, optimizer
-        self.place = Place.of_environment(o.threads, o.layout)
+        self.place = Place.of_environment(o.threads, o.layout, o.partner)
         self.name = self.place.job
-        self.folder = o.folder or os.environ.get("FIRN_DIR") or None
+        self.folder = o.folder or self._folder_of_job()
         self._every_s = amount_of("FIRN_CKPT_EVERY_S", 1e9)
         self._saved_s = time.monotonic()
         self.device = next(model.parameters()).device
@@ -86,32 +105,75 @@ class Elastic(Decides):
         self.message = ""
         self.stopped = False
         self.loss = 0.0
+        self.epoch_loss: float | None = None
+        self._open_target()
         self.variance: list[float] | None = None
         self._inside = -1
         self._decided_at = 0
+        self._decided = False
         self.nswitches = 0
-        self._looks = self._in_step = False
+        self._looks = self._in_step = self._in_turn = False
+        self._is_outside = False
+        self._used: set[str] = set()
+        self._said_can = False
         self._reset_times()
         self._clear_turn()
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
+        self._open_batches()
         self._open_threads()
-        if o.resume and self.folder:
-            resume(self)
+        guards.check_saved(self)
+        self.resumed = bool(o.resume and self.folder and resume(self))
+        self.began_with = ""
+        if not self.resumed and o.partner is None:
+            begin_after(self)
+        embeds = None if o.one_backward else o.embeds
+        named = model.named_parameters()
+        self.probe = Probe([p for n, p in named if embeds is not None and embeds(n)])
+        if self.resumed or self.began_with:
+            self.probe.stop()
+        self._prepared_s = 0.0
         self.freezing.apply()
+        self.watch = guards.Turns(self)
 
     # --- opening ---------------------------------------------------------
+
+    def _folder_of_job(self) -> str | None:
+        """Where the scheduler wants the checkpoints."""
+        partner = self.options.partner
+        if partner is not None:
+            return partner.folder or None
+        return os.environ.get("FIRN_DIR") or None
+
+    def _open_target(self) -> None:
+        """The metric that ends the training; what was measured of it."""
+        partner = self.options.partner
+        self.target = (
+            partner.target_metric
+            if partner is not None
+            else amount_of("FIRN_TARGET_METRIC", 1e12)
+        )
+        self.metric = -1.0
+        self.finished = False
+        self.both = (-1, -1)  # steps of a job and its partner (partners.py)
+        self.paired = False
+        self.nsaves = 0
+        self._stop_now = False
+        self._reported = (time.monotonic(), 0)  # when, and at which step
 
     def _open_layers(self) -> None:
         """Layers, the flat gradient, the freezer."""
         o = self.options
         self.layers = list(o.layers) if o.layers is not None else layers_of(self.model)
+        guards.check_layers(self.layers, self.optimizer)
         self.flat = reduce.Flat([layer.params for layer in self.layers])
         rule = o.freeze if o.freeze is not None else os.environ.get("FIRN_FREEZE")
         if not isinstance(rule, FreezeOptions):
             rule = FreezeOptions(rule=rule or "off")
         most = amount_of("FIRN_FREEZE_MAX", 1)
+        if o.partner is not None:
+            most = o.partner.frozen_max
         if most > 0 and not 0 < rule.frozen_max < most:
             rule = replace(rule, frozen_max=most)
         self.freezing = Freezing(self.layers, self.flat, rule, self.place.nthreads)
@@ -121,6 +183,9 @@ class Elastic(Decides):
             self.freezing.decides = True
         self.freezer = self.freezing.freezer
         self.passes_wanted = number_of("FIRN_PASSES", 1, 1, 1 << 20)
+        self.frozen_wanted = number_of("FIRN_FROZEN", -1, 0, 1 << 20)
+        if self.freezer.rule == "off":
+            self.frozen_wanted = -1
 
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
@@ -128,7 +193,7 @@ class Elastic(Decides):
         self.group, self.reducer, self.sums = sums.open_sums(o, place, flat)
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
-        self.reporter = Reporter(speaks=place.rank == 0)
+        self.reporter = Reporter(place.rank == 0, o.partner)
         heard = place.rank == 0 and bool(os.environ.get("FIRN_URL"))
         if self.group.max(heard):
             self.freezing.measures = True  # the scheduler wants variances
@@ -164,13 +229,19 @@ class Elastic(Decides):
         """The samples of each thread."""
         o, place = self.options, self.place
         by = place.nprocs if "sampler" in o.ablate else place.nthreads
-        self.plan = Plan(
+        if isinstance(dataset, torch.utils.data.IterableDataset):
+            self._open_stream(dataset)
+            return
+        if o.steps_per_epoch:
+            raise FirnError("steps_per_epoch= is for an IterableDataset only")
+        self.plan: Any = Plan(
             dataset,
             by,
             o.batch_size,
             shuffle=o.shuffle,
             drop_last=o.drop_last,
             seed=o.sampler_seed,
+            sampler=o.sampler,
         )
         if o.workers == 0:
             self.source: Any = Inline(dataset, self.plan, o.collate)
@@ -185,11 +256,22 @@ class Elastic(Decides):
             )
         self.steps_per_epoch = self.plan.nbatches
 
+    def _open_stream(self, dataset: Any) -> None:
+        """A stream for each thread."""
+        o, place = self.options, self.place
+        streams.check(dataset, o)
+        self.plan = streams.Plan(o.batch_size, o.steps_per_epoch)
+        self.source = streams.Streams(
+            dataset, self.plan, place.nthreads, place.mine, o.collate
+        )
+        self.steps_per_epoch = o.steps_per_epoch
+
     def _open_threads(self) -> None:
         """The contexts of this process's threads, all fresh."""
         o = self.options
         self.mine = self.place.mine
         self.buffers = Buffers(self.model, self.mine, o.shared_buffers)
+        self.losses, self._recent = Losses(self.mine), Losses(self.mine)
         self.rng: dict[int, states.States] = {}
         self._outside = states.take(self._cuda_device())
         for thread in self.mine:
@@ -224,21 +306,34 @@ class Elastic(Decides):
         self._inside = -1
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Between two steps: the model in evaluation mode with the buffers of
-        this process's first thread (thread 0's in its process), no gradients;
-        no thread's generator is touched."""
+    def outside(self) -> Iterator[None]:
+        """Between two steps: no thread's generators are in place, the buffers
+        are those of this process's first thread (thread 0's in its process).
+        What is drawn here changes no bits of the training."""
+        if self._is_outside:
+            yield
+            return
         self._leave()
         states.give(self._outside, self._cuda_device())
         self.buffers.enter(self.mine[0])
-        was = self.model.training
-        self.model.eval()
+        self._is_outside = True
         try:
-            with torch.no_grad():
-                yield
+            yield
         finally:
-            self.model.train(was)
+            self._is_outside = False
             self._outside = states.take(self._cuda_device())
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """As outside(), with the model in evaluation mode and no gradients."""
+        with self.outside():
+            was = self.model.training
+            self.model.eval()
+            try:
+                with torch.no_grad():
+                    yield
+            finally:
+                self.model.train(was)
 
     def _spread_buffers(self) -> None:
         """Thread 0's buffers to all threads, before a step."""
@@ -257,37 +352,89 @@ class Elastic(Decides):
     @property
     def epoch(self) -> int:
         """Epochs done."""
-        return (self.ordinary - (self._due > 0)) // self.steps_per_epoch
+        since = self.ordinary - (self._due > 0) - self.base.ordinary
+        return self.base.epoch + since // self.steps_per_epoch
 
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
-        return min(1.0, self.ordinary / (self.options.epochs * self.steps_per_epoch))
+        if self.finished:
+            return 1.0
+        o, since = self.options, self.ordinary - self.base.ordinary
+        epochs = self.base.epoch + since / self.steps_per_epoch
+        by_steps = self.ordinary / o.max_steps if o.max_steps else 0.0
+        return min(1.0, max(epochs / o.epochs, by_steps))
+
+    @property
+    def total_steps(self) -> int:
+        """Ordinary steps of the whole training: epochs, or max_steps if fewer."""
+        left = self.options.epochs - self.base.epoch
+        total = self.base.ordinary + left * self.steps_per_epoch
+        return min(total, self.options.max_steps or total)
+
+    def finish(self) -> None:
+        """The training is done at the next boundary, before its last epoch
+        (early stopping). Call it in all processes, in the same step."""
+        self.finished = True
 
     @property
     def done(self) -> bool:
-        """Trained to the end, with all extra steps."""
-        total = self.options.epochs * self.steps_per_epoch
-        return self.ordinary >= total and self._due == 0
+        """Trained to the end, with all extra steps, or to the target metric."""
+        return self.finished or (
+            self.ordinary >= self.total_steps and self._due == 0
+        )
 
     def __iter__(self) -> Iterator[Any]:
         self._not_in_a_step()
         while self._boundary():
-            self._in_step = True
-            epoch, batch = divmod(self.step, self.steps_per_epoch)
-            self._looks = self.freezing.looks(self.step)
-            self._spread_buffers()
-            if batch == 0:
-                for thread in self.mine:
-                    self._enter(thread)
-                    self.source.begin(thread, epoch)
+            yield from self.turns()
+        self._end()
+        self._exit_if_stopped()
+
+    def turns(self) -> Iterator[Any]:
+        """One step: a turn of each thread of this process, then the update."""
+        self._in_step = True
+        epoch, batch = self._data_at()
+        self._looks = self.freezing.looks(self.step)
+        self._spread_buffers()
+        if batch == 0:
             for thread in self.mine:
                 self._enter(thread)
-                yield self._turn(thread, epoch, batch)
-                self._end_turn(thread)
-            self._update()
-            self._in_step = False
-        self._end()
+                self.source.begin(thread, epoch)
+        for thread in self.mine:
+            self._enter(thread)
+            yield self._turn(thread, epoch, batch)
+            self.end_turn()
+
+    def measured(self, metric: float) -> None:
+        """The quality of the model now, more is better; goes with the next
+        reports. Process 0's counts. The training ends when it reaches the
+        job's ``target.metric``. Collective, between two steps: in on_epoch."""
+        value = torch.tensor([float(metric)], dtype=torch.float64)
+        self.bcast(value)
+        self.metric = float(value)
+        if 0 < self.target <= self.metric:
+            self.finished = True
+
+    def end_turn(self) -> None:
+        """Ends the turn of the thread that is in place; after the last thread
+        the optimiser takes its step. The loop does it by itself; a library that
+        has to know when the step is taken calls it at the end of its own turn."""
+        if not self._in_turn:
+            return
+        self._in_turn = False
+        thread = self._inside
+        self._end_turn(thread)
+        if thread != self.mine[-1]:
+            return
+        self._update()
+        self._in_step = False
+        every = self.options.compare_every
+        if every and self.step % every == 0:
+            hashing.compare(self)
+        if self.options.on_step is not None:
+            with self.outside():
+                self.options.on_step(self)
 
     def _not_in_a_step(self) -> None:
         """What is left in the middle of a step cannot be taken up again."""
@@ -299,7 +446,6 @@ class Elastic(Decides):
         self._backward_s = 0.0
         self._nbackward = 0
         self._turn_since = 0.0
-        self._losses: list[torch.Tensor] = []
 
     def _turn(self, thread: int, epoch: int, batch: int) -> Any:
         """A thread's batch, and a clean slate."""
@@ -313,6 +459,10 @@ class Elastic(Decides):
         self.freezing.settle()
         self._backward_s = 0.0
         self._nbackward = 0
+        self.watch.begin()
+        self._in_turn = True
+        if self._prepared_s == 0:
+            self._prepared_s = lib().firn_process_age_s()
         self._turn_since = self._now()
         return data
 
@@ -320,19 +470,26 @@ class Elastic(Decides):
         """Whose samples these are: the thread's, unless a test says not."""
         return self.place.rank if "sampler" in self.options.ablate else thread
 
-    def backward(self, loss: torch.Tensor) -> None:
-        """loss.backward(), timed, and the loss kept for reports.
+    def backward(self, loss: torch.Tensor, scaler: Any = None) -> None:
+        """loss.backward(), timed, and the loss kept for reports. ``scaler``, a
+        GradScaler, scales the loss before the backward pass.
 
         Calling loss.backward() yourself is fine too; the time of a step is
         then split by a rule of thumb and no loss is reported.
         """
+        since = self._now()
+        (loss if scaler is None else scaler.scale(loss)).backward()
+        self._backward_s += self._now() - since
+        self.note_loss(loss)
+
+    def note_loss(self, loss: torch.Tensor) -> None:
+        """After a backward pass that another library did: keeps the loss for
+        reports, and notes that there was one."""
         self._nbackward += 1
         if self.options.one_backward and self._nbackward > 1:
             raise FirnError("two backward passes in a turn, but one_backward is set")
-        since = self._now()
-        loss.backward()
-        self._backward_s += self._now() - since
-        self._losses.append(loss.detach())
+        self.losses.add(self._inside, loss, self._nbackward == 1)
+        self._recent.add(self._inside, loss, self._nbackward == 1)
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
         """The batch in as many passes as are wanted now, each with its weight.
@@ -340,6 +497,7 @@ class Elastic(Decides):
             for x, y, weight in elastic.passes(x, y):
                 elastic.backward(loss_fn(model(x), y) * weight)
         """
+        self._used.add("passes")
         n = len(tensors[0])
         wanted = self.freezer.passes or self.passes_wanted
         for i in range(lib().firn_passes_count(n, wanted)):
@@ -353,6 +511,9 @@ class Elastic(Decides):
         backward = self._backward_s or whole * 2 / 3
         self._add_time("backward", backward)
         self._add_time("forward", whole - backward)
+        self.watch.end()
+        self.watch.check_gradients()
+        self.probe.take()
         since = time.perf_counter()
         grads = self.reducer.put(thread)
         self._spent("reduce", since)
@@ -368,14 +529,18 @@ class Elastic(Decides):
             self.freezing.profile.mean()
         since = time.perf_counter()
         self.freezing.learning_rates(self.optimizer, self.progress)
-        (self.options.update or self.optimizer.step)()
+        self.watch.is_update = True
+        with self._scaled_rates():
+            (self.options.update or self.optimizer.step)()
+        self.watch.is_update = False
         self._count_step()
         self._spent("update", since)
         self.timed_steps += 1
         self.looked_steps += self._looks
-        if self.step % self.options.report_every == 0:
+        if self._at_epoch():
+            return  # the boundary reports, with the metric of the epoch
+        if self.step % self.options.report_every == 0 or not self._said_can:
             self._report()
-        self._losses = []
 
     def _count_step(self) -> None:
         """One more step; what is owed; the scheduler."""
@@ -389,7 +554,8 @@ class Elastic(Decides):
 
     def _at_epoch(self) -> bool:
         """Is an epoch over, with the extra steps that it owed?"""
-        return self._due == 0 and self.ordinary % self.steps_per_epoch == 0
+        since = self.ordinary - self.base.ordinary
+        return self._due == 0 and since % self.steps_per_epoch == 0
 
     def _now(self) -> float:
         """The time; in a step that is looked at, once the device is done."""
@@ -411,17 +577,14 @@ class Elastic(Decides):
 
     def _boundary(self) -> bool:
         """Between two steps: orders, decisions, checkpoints. Is there more?"""
-        stop, due, frozen, passes = self._orders()
+        stop, due, frozen, passes, batch = self._orders()
         o = self.options
-        decided = False
-        if self._at_epoch() and self.step > 0 and self._decided_at != self.step:
-            decided = self._decide()
-            if o.on_epoch is not None:
-                o.on_epoch(self)
-        decided = self._obey(frozen, passes) or decided
+        self._close_epoch()
+        decided, self._decided = self._decided, False
+        decided = self._obey(frozen, passes, batch) or decided
         if self.done:
             return False
-        if stop:
+        if stop or self._stop_now:
             self.stopped = True
             return False
         often = o.every_steps and self.step and self.step % o.every_steps == 0
@@ -429,39 +592,80 @@ class Elastic(Decides):
             self.save()
         return True
 
+    def _close_epoch(self) -> None:
+        """At the end of an epoch, once: decisions, on_epoch, a report."""
+        if not self._at_epoch() or self.step == 0 or self._decided_at == self.step:
+            return
+        parts = self._step_parts()
+        self.epoch_loss = self.losses.mean(self)
+        self.losses.reset()
+        self._decided = self._decide()
+        if self.options.on_epoch is not None:
+            with self.outside():
+                self.options.on_epoch(self)
+        self._report(parts)
+
     def _reset_times(self) -> None:
         """The split of steps starts anew: of all, and of those looked at."""
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
         self.looked = dict.fromkeys(STEP_PARTS, 0.0)
         self.timed_steps = self.looked_steps = 0
 
-    def _report(self) -> None:
-        """Process 0 tells the scheduler how it goes."""
-        if self._losses:
-            self.loss = float(torch.stack(self._losses).mean())
-        if self.place.rank != 0:
-            return
+    def _step_parts(self) -> dict[str, float]:
+        """Seconds of a step by part, in the mean."""
         per = 1.0 / max(1, self.timed_steps)
-        parts = {part: s * per for part, s in self.seconds.items()}
-        memory = -1.0
-        if self.device.type == "cuda":
-            memory = torch.cuda.max_memory_reserved(self.device) / 2**20
+        return {part: s * per for part, s in self.seconds.items()}
+
+    def _step_s(self, parts: dict[str, float]) -> float:
+        """Seconds from step to step; of a co-trained job by the clock, so that
+        the partner's steps in between count."""
+        since_s, step = self._reported
+        self._reported = (time.monotonic(), self.step)
+        if self.paired and self.step > step:
+            return (self._reported[0] - since_s) / (self.step - step)
+        return sum(parts.values())
+
+    def _report(self, parts: dict[str, float] | None = None) -> None:
+        """Process 0 tells the scheduler how it goes."""
+        loss = self._recent.mean(self)  # of all threads of all processes
+        self._recent.reset()
+        if loss is not None:
+            self.loss = loss
+        if self.place.rank != 0:
+            self._reported = (time.monotonic(), self.step)
+            self._said_can = True
+            return
+        parts = parts or self._step_parts()
+        memory, used = device_load(self.device)
         numbers = dict(
             step=self.step,
             epoch=self.epoch,
-            progress=self.progress,
-            step_s=sum(parts.values()),
+            progress=1.0 if self.finished else self.progress,
+            step_s=self._step_s(parts),
             memory_mib=memory,
-            batch=self.options.batch_size,
+            utilisation=used,
+            batch=self.plan.batch_size * self.place.nthreads,
             passes=self.freezer.passes or self.passes_wanted,
             nfrozen=self.freezer.nfrozen,
             nthreads=self.place.nthreads,
             nprocs=self.place.nprocs,
             psi=self.freezer.psi,
+            prepare_s=self._prepared_s or -1.0,
         )
-        if self._losses and math.isfinite(self.loss):
-            numbers["loss"] = self.loss
-        self.reporter.say(parts=parts, variance=self.variance or (), **numbers)
+        if loss is not None and math.isfinite(loss):
+            numbers["loss"] = loss
+        if math.isfinite(self.metric) and self.metric >= 0:
+            numbers["metric"] = self.metric
+        if not self._said_can and self.timed_steps == 1:
+            parts, numbers["step_s"] = {}, -1.0  # a first step says little
+        self._said_can = True
+        self.reporter.say(
+            parts=parts,
+            variance=self.variance or (),
+            can=self.can(),
+            embedding=self.probe.embedding() if self.epoch <= 2 else (),
+            **numbers,
+        )
 
     # --- the end ---------------------------------------------------------------
 
@@ -470,22 +674,26 @@ class Elastic(Decides):
         self._not_in_a_step()
         if self.folder:
             self._leave()
+            if self.options.compare_every:
+                hashing.compare(self)
             save(self)
+            self.nsaves += 1
             self._saved_s = time.monotonic()
 
     def _end(self) -> None:
         """Trained to the end, or ordered to stop."""
-        if self.step % self.options.report_every != 0:
+        if self._reported[1] != self.step or self.finished:
             self._report()
         self._leave()
         self.save()
         self.buffers.detach(self.mine[0])
         self._inside = -1
         states.give(self._outside, self._cuda_device())
-        if not self.stopped:
-            return
-        if self.options.on_stop == "exit":
-            if not self.folder:
+
+    def _exit_if_stopped(self) -> None:
+        """Ends the process if it was ordered to stop."""
+        if self.stopped and self.options.on_stop == "exit":
+            if not self.folder and self.step > 0:
                 raise FirnError(
                     "ordered to stop, but there is no folder for a checkpoint: "
                     "set FIRN_DIR"
@@ -495,6 +703,7 @@ class Elastic(Decides):
 
     def close(self) -> None:
         """Frees everything but the model."""
+        self.watch.close()
         self.source.close()
         self.reducer.close()
         self.reporter.close()

@@ -140,6 +140,8 @@ class Mate:
     """Its command; empty: not set."""
     frozen_max: float = 0.0
     """The share of its layers that may be frozen; 0: not set."""
+    target_metric: float = 0.0
+    """Its ``target.metric``; 0: not set."""
 
     @property
     def epoch(self) -> int:
@@ -167,6 +169,7 @@ def mate(env: Mapping[str, str] = os.environ) -> Mate | None:
         nthreads=number("FIRN_MATE_THREADS"),
         argv=tuple(words.split("\x1f")) if words else (),
         frozen_max=amount_of("FIRN_MATE_FREEZE_MAX", 1, env),
+        target_metric=amount_of("FIRN_MATE_TARGET_METRIC", 1e12, env),
     )
 
 

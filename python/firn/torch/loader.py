@@ -15,13 +15,16 @@ stock ``DataLoader`` would:
 
 As in the stock loader, a thread draws one number from its torch generator at
 the start of an epoch: the seed of its workers. ``worker_init_fn`` is not
-supported, for what it does to a process cannot travel.
+supported, for what it does to a process cannot travel. A worker ends with its
+trainer, also after kill -9 (``firn.parent``).
 """
 
 from __future__ import annotations
 
+import os
 import queue
 import struct
+import threading
 from typing import Any, Callable, Sequence
 
 import torch
@@ -32,7 +35,9 @@ from torch.utils.data._utils.collate import default_collate
 
 from firn import FirnError
 from firn.feed import Feed
+from firn.parent import end_with_parent
 from firn.torch import states
+from firn.torch.sampling import Order, Part
 
 _FRESH = struct.Struct("<4sqi")  # a state that is still a seed: "seed", base, j
 _STATE_MAX = 32768
@@ -50,19 +55,30 @@ class Plan:
         shuffle: bool = True,
         drop_last: bool = False,
         seed: int = 0,
+        sampler: Any = None,
     ) -> None:
         if batch_size < 1:
             raise FirnError(f"a batch of {batch_size} samples")
         self.batch_size, self._drop = batch_size, drop_last
-        self._samplers = [
+        self._samplers: list[Any] = [
             DistributedSampler(dataset, nthreads, v, shuffle, seed, drop_last)
             for v in range(nthreads)
         ]
-        n = self._samplers[0].num_samples
+        if sampler is not None:
+            order = Order(sampler, seed, len(dataset))
+            parts = range(nthreads)
+            self._samplers = [Part(order, nthreads, v, drop_last) for v in parts]
+        self.places = n = self._samplers[0].num_samples
         self.nbatches = n // batch_size if drop_last else -(-n // batch_size)
         if self.nbatches == 0:
             raise FirnError(f"{n} samples of a thread make no batch of {batch_size}")
         self._known: dict[int, tuple[int, list[int]]] = {}
+
+    def rebatch(self, batch_size: int) -> None:
+        """From the next epoch of data on: batches of that many samples."""
+        self.batch_size = batch_size
+        n = self.places
+        self.nbatches = n // batch_size if self._drop else -(-n // batch_size)
 
     def indices(self, thread: int, epoch: int, batch: int) -> list[int]:
         """The samples of one batch."""
@@ -131,9 +147,15 @@ def _put_in_place(state: bytes, nworkers: int, dataset: Any) -> None:
 
 
 def _work(
-    dataset: Any, collate: Callable, nworkers: int, asked: Any, done: Any
+    parent: tuple[int, bool],
+    dataset: Any,
+    collate: Callable,
+    nworkers: int,
+    asked: Any,
+    done: Any,
 ) -> None:
     """A process of the pool: requests in, batches and states out."""
+    end_with_parent(*parent)
     torch.set_num_threads(1)
     while True:
         request = asked.get()
@@ -175,7 +197,9 @@ class Shared:
         forks = "fork" in mp.get_all_start_methods()
         context = mp.get_context("fork" if forks else None)
         self._asked, self._done = context.Queue(), context.Queue()
+        by_main = threading.current_thread() is threading.main_thread()
         arguments = (
+            (os.getpid(), by_main),
             dataset,
             collate or default_collate,
             workers,

@@ -27,6 +27,44 @@ KIND = {
 }
 DTYPE = {kind: dtype for dtype, kind in KIND.items()}
 _LEFT_OUT = object()
+# Kinds of numbers that files do not know: their bytes are stored, as u8 with one
+# more dimension if an element has several of them.
+RAW = {
+    str(dtype).split(".")[1]: dtype
+    for dtype in (
+        getattr(torch, name, None)
+        for name in (
+            *("bool", "int8", "int16", "uint16", "uint32", "uint64"),
+            *("complex32", "complex64", "complex128"),
+            *("float8_e4m3fn", "float8_e5m2"),
+            *("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"),
+        )
+    )
+    if dtype is not None
+}
+
+
+def to_stored(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of a kind that files know, with the same bits."""
+    if tensor.dtype in KIND:
+        return tensor
+    if tensor.dtype not in RAW.values():
+        raise FirnError(f"{tensor.dtype} cannot be put in a checkpoint")
+    if tensor.element_size() == 1:
+        return tensor.contiguous().view(torch.uint8)
+    return tensor.contiguous().unsqueeze(-1).view(torch.uint8)
+
+
+def of_stored(stored: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What to_stored() was given, if it was of ``dtype``; else ``stored``."""
+    if dtype in KIND or stored.dtype != torch.uint8:
+        return stored
+    size = torch.empty((), dtype=dtype).element_size()
+    if size == 1:
+        return stored.view(dtype)
+    if stored.dim() == 0 or stored.shape[-1] != size:
+        return stored
+    return stored.contiguous().view(dtype).squeeze(-1)
 
 
 def _pack(tree: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
@@ -34,7 +72,9 @@ def _pack(tree: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
     if tree is None or isinstance(tree, (bool, int, float, str)):
         return tree
     if isinstance(tree, torch.Tensor):
-        tensors[name] = tree
+        tensors[name] = to_stored(tree)
+        if tree.dtype not in KIND:
+            return {"tensor": [name, str(tree.dtype).split(".")[1]]}
         return {"tensor": name}
     if isinstance(tree, dict):
         pairs = []
@@ -66,6 +106,8 @@ def _unpack(tree: Any, tensors: dict[str, torch.Tensor]) -> Any:
     if not isinstance(tree, dict):
         return tree
     ((kind, inner),) = tree.items()
+    if kind == "tensor" and isinstance(inner, list):
+        return of_stored(tensors[inner[0]], RAW[inner[1]])
     if kind == "tensor":
         return tensors[inner]
     if kind in ("dict", "counter"):

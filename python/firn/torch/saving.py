@@ -4,12 +4,19 @@
                       layers, steps that were measured
     train/sum         "tree" or "chain": the order of sums; absent: chain
     train/decisions   the freezer: log, variances, what is owed
+    train/both        i64: steps of this job's lead and of its partner, if they
+                      are co-trained (firn.torch.partners)
     train/meansq      f64 by layer: squares of mean gradients, for the variance
+    train/batch       i64: what epochs are counted from since the batch changed,
+                      and a thread's batch; absent if it never changed
     model/<name>      parameters, and the buffers that threads share
     optim/...         tensors of the optimiser; optim/state has the rest
     also/<name>/...   scheduler and other objects with a state_dict()
     thread/<v>/...    torch, python, numpy, cuda: generators; buffers/<name>;
-                      loader; squares
+                      loader; squares; losses (f64: sum and count of the epoch)
+    train/backbone    i64: hash, elements, count of the parameters that do not
+                      train and are left out (save_frozen=False)
+    train/finished    i64: 1 if the training was ended early
 
 Process 0 writes it; the contexts of threads come to it from the processes that
 have them. Every process reads the same file, and all agree on whether it could.
@@ -21,15 +28,16 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any, Container, Iterable
 
 import torch
 
 from firn import FirnError
-from firn._lib import EIO
+from firn._lib import EIO, call
 from firn.ckpt import Checkpoint, View, Writer
-from firn.torch import states
-from firn.torch.pack import DTYPE, KIND, pack, unpack
+from firn.group import number_of
+from firn.torch import hashing, states
+from firn.torch.pack import DTYPE, KIND, of_stored, pack, to_stored, unpack
 
 if TYPE_CHECKING:
     from firn.torch.elastic import Elastic
@@ -39,10 +47,10 @@ VERSION = 1
 
 def _section(name: str, tensor: torch.Tensor) -> tuple:
     """A tensor as a section; kinds that files do not know are bytes."""
-    host = tensor.detach().cpu().contiguous()
-    kind = KIND.get(host.dtype)
+    host = to_stored(tensor.detach().cpu().contiguous())
+    kind = KIND[host.dtype]
     shape = tuple(host.shape)
-    if kind is None or len(shape) > 8:
+    if len(shape) > 8:
         raise FirnError(f"{name}: {host.dtype} of {len(shape)} dimensions in a file")
     if host.dim() == 0:
         host, shape = host.reshape(1), ()
@@ -77,6 +85,8 @@ def _thread_sections(job: "Elastic", thread: int) -> list:
     loader = job.source.save(job._data_place(thread))
     if loader:
         found.append((f"{at}/loader", "u8", (len(loader),), loader))
+    losses = torch.tensor(job.losses.row(thread), dtype=torch.float64)
+    found.append(_section(f"{at}/losses", losses))
     squares = job.freezing.profile.threads.get(thread)
     if squares is not None:
         found.append(_section(f"{at}/squares", squares))
@@ -109,6 +119,8 @@ def _give_thread(job: "Elastic", ckpt: Checkpoint, thread: int) -> None:
         raise FirnError(f"thread {thread} has no CUDA generator in the checkpoint")
     for name, tensor in job.buffers.of(thread).items():
         _copy(ckpt, f"{at}/buffers/{name}", tensor)
+    if f"{at}/losses" in ckpt:  # files of older versions have none
+        job.losses.load(thread, _tensor(ckpt[f"{at}/losses"]).tolist())
     if f"{at}/squares" in ckpt:
         squares = _tensor(ckpt[f"{at}/squares"])
         job.freezing.profile.threads[thread] = squares.to(job.device)
@@ -116,7 +128,7 @@ def _give_thread(job: "Elastic", ckpt: Checkpoint, thread: int) -> None:
 
 def _copy(ckpt: Checkpoint, name: str, tensor: torch.Tensor) -> None:
     """A section into a tensor of the same shape and type."""
-    found = _tensor(ckpt[name])
+    found = of_stored(_tensor(ckpt[name]), tensor.dtype)
     if found.shape != tensor.shape or found.dtype != tensor.dtype:
         raise FirnError(
             f"'{name}' is {found.dtype} {tuple(found.shape)} in the checkpoint, "
@@ -129,10 +141,42 @@ def _copy(ckpt: Checkpoint, name: str, tensor: torch.Tensor) -> None:
 # --- what is shared --------------------------------------------------------------
 
 
-def _shared(job: "Elastic") -> Iterable[tuple[str, torch.Tensor]]:
+def _backbone(job: "Elastic") -> dict[str, torch.Tensor]:
+    """The parameters that never train, by the name of their section."""
+    trained = {id(p) for p in job.flat.params}
+    named = job.model.named_parameters()
+    return {f"model/{name}": p for name, p in named if id(p) not in trained}
+
+
+def _identity(job: "Elastic") -> list[int]:
+    """train/backbone"""
+    tensors = _backbone(job).values()
+    return [hashing.hash_of(tensors), sum(p.numel() for p in tensors), len(tensors)]
+
+
+def _check_backbone(job: "Elastic", ckpt: Checkpoint) -> None:
+    """A file without the backbone goes on with the same backbone only."""
+    theirs = _tensor(ckpt["train/backbone"]).tolist()
+    mine = _identity(job)
+    if theirs[1:] != mine[1:]:
+        raise FirnError(
+            f"the checkpoint was made with a frozen backbone of {theirs[1]} numbers in "
+            f"{theirs[2]} parameters; this model has {mine[1]} in {mine[2]}"
+        )
+    if theirs != mine:
+        raise FirnError(
+            "the checkpoint holds no backbone, and the frozen parameters of this model "
+            "have other values than those it was trained with: load the same backbone"
+        )
+
+
+def _shared(
+    job: "Elastic", skip: Container[str] = ()
+) -> Iterable[tuple[str, torch.Tensor]]:
     """Parameters, and buffers that are not the threads' own."""
     for name, p in job.model.named_parameters():
-        yield f"model/{name}", p
+        if f"model/{name}" not in skip:
+            yield f"model/{name}", p
     for name, b in job.model.named_buffers():
         if name not in job.buffers.named:
             yield f"model/{name}", b
@@ -171,8 +215,20 @@ def _write(job: "Elastic", threads: list[bytes]) -> None:
         _put(writer, _section("train/progress", progress))
         writer.put("train/sum", job.sums.order.encode())
         writer.put("train/decisions", job.freezer.save())
+        if job.paired:
+            _put(writer, _section("train/both", torch.tensor(job.both)))
         _put(writer, _section("train/meansq", job.freezing.profile.means))
-        for name, tensor in _shared(job):
+        batch = job.saved_batch()
+        if batch is not None:
+            _put(writer, _section("train/batch", torch.tensor(batch)))
+        skip: Container[str] = ()
+        if not job.options.save_frozen:
+            skip = _backbone(job)
+            identity = torch.tensor(_identity(job), dtype=torch.int64)
+            _put(writer, _section("train/backbone", identity))
+        if job.finished:
+            _put(writer, _section("train/finished", torch.ones(1, dtype=torch.int64)))
+        for name, tensor in _shared(job, skip):
             _put(writer, _section(name, tensor))
         for name, thing in _objects(job).items():
             text, tensors = pack(thing.state_dict(), name)
@@ -229,7 +285,11 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     order, message = job.sums.take(named)
     job.reducer.set_sum(order)
     job.message = job.message or message
-    for name, tensor in _shared(job):
+    skip: Container[str] = ()
+    if "train/backbone" in ckpt:
+        _check_backbone(job, ckpt)
+        skip = _backbone(job)
+    for name, tensor in _shared(job, skip):
         _copy(ckpt, name, tensor)
     for name, thing in _objects(job).items():
         inside = f"{name}/"
@@ -244,22 +304,46 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     for thread in job.mine:
         _give_thread(job, ckpt, thread)
     job.step, job.ordinary, job._due = progress[1:4]
+    job.finished = "train/finished" in ckpt
+    both = _tensor(ckpt["train/both"]).tolist() if "train/both" in ckpt else [-1, -1]
+    job.both = (both[0], both[1])
     job._decided_at = job.step
     profile = job.freezing.profile
     profile.nsteps = progress[7]
     profile.means = _tensor(ckpt["train/meansq"]).to(profile.means.device)
-    epoch, batch = divmod(job.step, job.steps_per_epoch)
-    if batch > 0:
+    if "train/batch" in ckpt:
+        job.take_batch(_tensor(ckpt["train/batch"]).tolist())
+    epoch, batch = job._data_at()
+    if batch > 0 or getattr(job.source, "crosses_epochs", False):
         for thread in job.mine:
             at = f"thread/{thread}/loader"
             data = ckpt[at].bytes() if at in ckpt else b""
             job.source.load(job._data_place(thread), epoch, batch, data)
 
 
-def _open(job: "Elastic") -> "Checkpoint | None":
-    """The checkpoint that process 0 finds newest, in all processes."""
+def begin_anew(job: "Elastic") -> None:
+    """Process 0 removes the job's checkpoints, once, if it is to begin anew
+    (FIRN_ANEW; see firn/ckpt.h)."""
+    attempt = number_of("FIRN_ANEW", 0, 0, 1 << 30)
+    if attempt > 0 and job.options.partner is None:
+        folder, name = job.folder.encode(), job.name.encode()
+        call("firn_ckpt_anew", folder, name, attempt)
+
+
+def _file(job: "Elastic", step: int) -> str:
+    """The path of the checkpoint after a step."""
+    return os.path.join(job.folder, f"{job.name}-{step:012d}.ckpt")
+
+
+def _open(job: "Elastic", at: int | None) -> "Checkpoint | None":
+    """The checkpoint that process 0 finds newest, or the one after step ``at``,
+    in all processes."""
     ckpt, step = None, -1
-    if job.place.rank == 0:
+    if job.place.rank == 0 and at is not None:
+        if os.path.exists(_file(job, at)):
+            ckpt, step = Checkpoint.open(_file(job, at)), at
+    elif job.place.rank == 0:
+        begin_anew(job)
         ckpt, refused = Checkpoint.newest(job.folder, job.name)
         if refused:
             job.message = f"passed over: {refused}"
@@ -267,17 +351,17 @@ def _open(job: "Elastic") -> "Checkpoint | None":
     newest = torch.tensor([step], dtype=torch.int64)
     job.bcast(newest)
     if job.place.rank != 0 and int(newest) >= 0:
-        path = f"{job.name}-{int(newest):012d}.ckpt"
-        ckpt = Checkpoint.open(os.path.join(job.folder, path))
+        ckpt = Checkpoint.open(_file(job, int(newest)))
     return ckpt
 
 
-def resume(job: "Elastic") -> bool:
-    """Collective: goes on from the newest whole checkpoint, if there is one."""
+def resume(job: "Elastic", at: int | None = None) -> bool:
+    """Collective: goes on from the newest whole checkpoint, or from the one after
+    step ``at``, if there is one."""
     failure: Exception | None = None
     ckpt = None
     try:
-        ckpt = _open(job)
+        ckpt = _open(job, at)
         if ckpt is not None:
             _take(job, ckpt)
     except FirnError as error:

@@ -1,0 +1,164 @@
+"""Batches that are ordered: other steps, other learning rates, the same bits on
+any number of processes, after a stop and from the log.
+
+48 samples for four threads of three: four steps an epoch; of six: two.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import unittest
+from typing import Any
+
+import farm
+import scene
+import torch
+from torch.nn.functional import cross_entropy
+
+from firn import FirnError
+from firn.report import CAN, bits_of
+from firn.torch import Elastic
+
+
+def job(**options: Any) -> dict[str, Any]:
+    """A run, with what it made of orders."""
+    model = scene.network()
+    optimizer = scene.optimizer_of(model)
+    rates: list[float] = []
+    stop_at = options.pop("stop_at", 0)
+    options.setdefault("epochs", 3)
+    metric = options.pop("metric", None)
+
+    def update() -> None:
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+
+    measured = metric is not None
+    elastic = Elastic(
+        model,
+        optimizer,
+        scene.Noisy(),
+        threads=4,
+        batch_size=scene.BATCH,
+        seed=scene.SEED,
+        update=update,
+        on_stop="return",
+        on_step=lambda e: e.measured(metric) if measured and e.step == 2 else None,
+        **options,
+    )
+    heard: list[dict] = []
+    elastic.reporter.say = lambda **numbers: heard.append(numbers)  # type: ignore
+    for x, y in elastic:
+        if stop_at and elastic.step == stop_at:
+            elastic.reporter.orders = lambda: _Stop()  # type: ignore
+        elastic.backward(cross_entropy(model(x), y))
+    rank = elastic.place.rank
+    found = {
+        "weights": farm.digest(*model.parameters()),
+        "steps": elastic.step,
+        "epoch": elastic.epoch,
+        "progress": elastic.progress,
+        "rates": rates,
+        "lr": optimizer.param_groups[0]["lr"],
+        "log": [vars(d) for d in elastic.freezer.log()],
+        "can": elastic.can(),
+    }
+    if rank == 0:
+        found["heard"] = heard
+    elastic.close()
+    return found
+
+
+class _Stop:
+    """The order to stop."""
+
+    stop, nfrozen, passes, batch = 1, -1, -1, -1
+
+
+class Batches(unittest.TestCase):
+    """By FIRN_BATCH, which is obeyed as an order is."""
+
+    def test_an_ordered_batch_has_its_learning_rate_for_the_step_alone(self) -> None:
+        plain = farm.run(1, job)
+        self.assertEqual((plain["steps"], plain["epoch"]), (12, 3))
+        self.assertEqual(plain["log"], [])
+        twice = farm.run(1, job, FIRN_BATCH="25", FIRN_BATCH_RULE="linear")
+        self.assertEqual((twice["steps"], twice["epoch"]), (6, 3))
+        self.assertEqual(twice["progress"], 1.0)
+        self.assertEqual(twice["rates"], [0.1] * 6)
+        self.assertEqual(twice["lr"], 0.05)
+        kinds = [(d["kind"], d["value"]) for d in twice["log"]]
+        self.assertEqual(kinds, [("batch", 24), ("rate", 2000000)])
+        self.assertEqual(twice["heard"][-1]["batch"], 24)
+        root = farm.run(1, job, FIRN_BATCH="24", FIRN_BATCH_RULE="sqrt")
+        self.assertAlmostEqual(root["rates"][0], 0.05 * math.sqrt(2), places=6)
+        whole = farm.run(1, job, FIRN_BATCH="1000000")
+        self.assertEqual((whole["steps"], whole["rates"][0]), (3, 0.05))
+
+    def test_the_same_orders_have_the_same_bits(self) -> None:
+        env = {"FIRN_BATCH": "24", "FIRN_BATCH_RULE": "linear"}
+        one = farm.run(1, job, **env)
+        two = farm.run(2, job, **env)
+        self.assertEqual(one["weights"], two["weights"])
+        workers = farm.run(1, lambda: job(workers=2), FIRN_BATCH="24")
+        self.assertEqual(workers["steps"], 6)
+
+    def test_a_batch_changes_at_the_end_of_an_epoch_also_after_a_stop(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            name = {"FIRN_JOB": "batches"}
+            first = farm.run(1, lambda: job(folder=folder, stop_at=2), **name)
+            self.assertEqual(first["steps"], 3)
+            env = {"FIRN_BATCH": "24", "FIRN_BATCH_RULE": "linear", **name}
+            second = farm.run(2, lambda: job(folder=folder, stop_at=4), **env)
+            self.assertEqual(second["steps"], 5)
+            self.assertEqual(second["log"][0]["step"], 4)
+            last = farm.run(1, lambda: job(folder=folder), **name)
+            self.assertEqual((last["steps"], last["epoch"]), (4 + 4, 3))
+            self.assertEqual(last["lr"], 0.05)
+        from firn.freezer import Decided
+
+        log = [Decided(**d) for d in last["log"]]
+        again = farm.run(1, lambda: job(replay=log))
+        self.assertEqual(again["weights"], last["weights"])
+        self.assertEqual(again["steps"], last["steps"])
+
+    def test_reports_have_the_loss_of_all_processes_and_the_metric(self) -> None:
+        one = farm.run(1, lambda: job(report_every=4, metric=0.5))
+        two = farm.run(2, lambda: job(report_every=4, metric=0.5))
+        losses = [r.get("loss") for r in one["heard"]]
+        self.assertEqual(len(losses), 4)  # after the first step, then every fourth
+        self.assertEqual(losses, [r.get("loss") for r in two["heard"]])
+        self.assertEqual(one["heard"][-1]["metric"], 0.5)
+        met = farm.run(1, lambda: job(metric=0.5), FIRN_TARGET_METRIC="0.4")
+        self.assertEqual((met["steps"], met["progress"]), (2, 1.0))
+
+    def test_a_trainer_says_what_it_can(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found = farm.run(1, lambda: job(epochs=1, folder=folder))
+        self.assertEqual(found["can"], ["after", "batch", "freeze", "resize"])
+        self.assertEqual(found["heard"][0]["can"], ["after", "batch", "freeze", "resize"])
+        declined = farm.run(1, lambda: job(epochs=1, batch_orders=False))
+        self.assertEqual(declined["can"], ["after", "freeze"])
+        kept = farm.run(
+            1, lambda: job(epochs=1, batch_orders=False), FIRN_BATCH="24"
+        )
+        self.assertEqual(kept["steps"], 4)
+        own = farm.run(1, lambda: job(epochs=1, can=["tensor"]))
+        self.assertEqual(own["can"], ["tensor"])
+        self.assertEqual(bits_of(CAN), 511)
+        with self.assertRaisesRegex(FirnError, "'fly' is not one of resize"):
+            bits_of(["fly"])
+
+    def test_a_wrong_rule_is_refused(self) -> None:
+        os.environ["FIRN_BATCH_RULE"] = "cubic"
+        self.addCleanup(os.environ.pop, "FIRN_BATCH_RULE")
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with self.assertRaisesRegex(FirnError, "FIRN_BATCH_RULE is 'cubic'"):
+            Elastic(model, optimizer, scene.Noisy())
+
+
+if __name__ == "__main__":
+    unittest.main()
