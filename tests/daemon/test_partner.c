@@ -557,8 +557,9 @@ static void how_a_job_is_run_is_remembered(void **unused)
     struct loopscene s;
     struct firn_error err = {0};
     loopscene_open(&s, "1x4:v100@16", "fifo", false);
-    struct live_job *job =
-        loopscene_submit(&s, "a", "gpus: 4\ncheckpoint: {grace: 10}");
+    struct live_job *job = loopscene_submit(&s, "a",
+                                            "gpus: 4\ncheckpoint: {grace: 10}\n"
+                                            "can: [tensor, passes]");
     loopscene_turn(&s);
     struct firn_how how = FIRN_HOW_AS_SUBMITTED;
     how.tensor = 2;
