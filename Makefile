@@ -459,8 +459,8 @@ TSAN_TESTS = $(patsubst $(BUILD)/%,$(BUILD)/tsan/%,$(filter \
     $(TSAN_DIRS:%=$(BUILD)/tests/%/%) \
     $(if $(FIRN_SOAK),%/daemon/test_think),$(TESTS)))
 tsan-built: SUB = BUILD=$(BUILD)/tsan SAN=thread $(CHECKED) \
-    $(if $(FIRN_SOAK),,LIBDIRS='base math wire model train' \
-      LIBMORE=src/engine/ports.c)
+    $(if $(FIRN_SOAK),,LIBDIRS='base wire train' \
+      LIBMORE='$(filter src/model/%,$(TRAINSRC)) src/engine/ports.c')
 tsan-built:
 	$(Q)$(MAKE) $(SUB) $(TSAN_TESTS)
 tsan: tsan-built
@@ -469,20 +469,18 @@ tsan: tsan-built
 
 # In the check: the readers of foreign bytes (text, YAML, JSON, HTTP, traces, job
 # files, configuration, the store, messages, Slurm's output, checkpoints), where
-# an uninitialised byte, which ASan does not see, may come from outside. In
-# `make soak`: every test but base/test_fdlimit, as valgrind has its own limits.
+# an uninitialised byte, which ASan does not see, may come from outside. ASan runs
+# all the others too. In `make soak`: every test but base/test_fdlimit, as
+# valgrind has its own limits.
 VG_NEVER := base/test_fdlimit
 VG_TESTS_OF = $(foreach t,$(2),$(1)/test_$(t))
-VG_NOW := $(call VG_TESTS_OF,base,buf files keep lines log str table yamltext) \
-          $(call VG_TESTS_OF,core,check cluster job option state) \
-          $(call VG_TESTS_OF,cli,commands flags json% jobtext safetext) \
+VG_NOW := $(call VG_TESTS_OF,base,files lines str yamltext) core/test_cluster \
+          $(call VG_TESTS_OF,cli,json% jobtext safetext) \
           $(call VG_TESTS_OF,trace,all formats row serving trace) \
-          $(call VG_TESTS_OF,daemon,api api_full api_trace config http \
-            http_head http_sock job% ownfolder store) \
-          $(call VG_TESTS_OF,engine,all gpus launchfile local_env passenv \
-            roster slurmtext% slurmticket) \
-          $(call VG_TESTS_OF,train,ckpt ckpt_compare feed freezersave \
-            reportqueue) wire/%
+          $(call VG_TESTS_OF,daemon,api config http http_head http_sock jobfile \
+            store) \
+          $(call VG_TESTS_OF,engine,launchfile slurmtext% slurmticket) \
+          $(call VG_TESTS_OF,train,ckpt feed) wire/%
 VG_TESTS = $(filter-out $(VG_NEVER:%=$(BUILD)/tests/%),$(if $(FIRN_SOAK), \
     $(TESTS),$(filter $(VG_NOW:%=$(BUILD)/tests/%),$(TESTS))))
 valgrind: $(TESTS)
@@ -490,8 +488,10 @@ valgrind: $(TESTS)
 	    --leak-check=full --errors-for-leak-kinds=definite,possible" \
 	    -r '$(sort $(call timed,$(VG_TESTS)))' $(VG_TESTS)
 
+# cppcheck, which finds little that clang-tidy does not, is a part of soak.
 tidy:
-	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh tools/run_cppcheck.sh
+	$(Q)$(RUN) -j 1 -t 900 tools/run_tidy.sh \
+	    $(if $(FIRN_SOAK),tools/run_cppcheck.sh)
 
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
 # so the library is only marked for it, and the targets are linked with it.
@@ -549,7 +549,8 @@ slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
 soak: all $(TESTS) $(FAKENVML) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
-	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh
+	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh \
+	    tools/run_cppcheck.sh
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) slow
@@ -586,7 +587,8 @@ WHEELS ?= $(BUILD)/wheels
 wheel:
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
 	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
-	    -w $(WHEELS) ./python
+	    -w $(WHEELS) ./python; status=$$?; \
+	    rm -rf python/build python/firn.egg-info; exit $$status
 	$(Q)ls $(WHEELS)/firn-*.whl
 
 # Needs gnuplot; the plots are kept in docs/.
@@ -647,7 +649,7 @@ help:
 	@echo 'make asan       unit and shell tests under ASan and UBSan'
 	@echo 'make tsan       unit tests under TSan'
 	@echo 'make valgrind   unit tests under valgrind'
-	@echo 'make tidy       clang-tidy and cppcheck'
+	@echo 'make tidy       clang-tidy; with FIRN_SOAK=1 cppcheck, too'
 	@echo 'make fuzz       each fuzz target for FUZZ_S=$(FUZZ_S) seconds'
 	@echo 'make fuzz-soak  the same, then a table: runs, seconds and coverage of each'
 	@echo 'make soak       longer property tests, 200 rounds of faults on Slurm,'

@@ -1,10 +1,10 @@
-"""Writes the table of Elastic's options in docs/training.md from the docstrings.
+"""Writes the tables of options in docs/training.md from the docstrings.
 
     python3 python/list_options.py            writes the page
     python3 python/list_options.py --check    status 1 if it is not up to date
 
-The sentence below each option of ``firn.torch.options.Options`` is the text; the
-page has the table between two comments. The source is parsed, not imported, so
+The sentence below each option of a class is the text; the page has each table
+between two comments. The source is parsed, not imported, so
 neither PyTorch nor the C library is needed.
 """
 
@@ -16,10 +16,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "python/firn/torch/options.py"
 PAGE = ROOT / "docs/training.md"
-BEGIN = "<!-- options: written by python/list_options.py -->"
-END = "<!-- options: end -->"
+# The name of a table, and the source of its class Options.
+TABLES = {
+    "options": ROOT / "python/firn/torch/options.py",
+    "freezing options": ROOT / "python/firn/freezer.py",
+}
 
 
 def options(source: str) -> list[tuple[str, str, str]]:
@@ -37,7 +39,7 @@ def options(source: str) -> list[tuple[str, str, str]]:
         after = kind.body[i + 1] if i + 1 < len(kind.body) else None
         text = after.value if isinstance(after, ast.Expr) else None
         if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
-            raise SystemExit(f"{SOURCE.name}: option '{name}' has no docstring")
+            raise SystemExit(f"option '{name}' has no docstring")
         default = ast.unparse(node.value) if node.value is not None else ""
         if default.startswith("field("):
             default = "{}"
@@ -54,18 +56,21 @@ def table(source: str) -> str:
     return "\n".join(rows)
 
 
-def page_with(page: str, rows: str) -> str:
-    """The page with this table between the comments."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1:
-        raise SystemExit(f"{PAGE.name} does not have '{BEGIN}' and '{END}' once each")
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n{rows}\n{END}{rest.split(END)[1]}"
+def page_with(page: str, name: str, rows: str) -> str:
+    """The page with this table between its two comments."""
+    begin = f"<!-- {name}: written by python/list_options.py -->"
+    end = f"<!-- {name}: end -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise SystemExit(f"{PAGE.name} does not have '{begin}' and '{end}' once each")
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n{rows}\n{end}{rest.split(end)[1]}"
 
 
 def main() -> int:
     """Writes or checks."""
-    page = PAGE.read_text()
-    new = page_with(page, table(SOURCE.read_text()))
+    page = new = PAGE.read_text()
+    for name, source in TABLES.items():
+        new = page_with(new, name, table(source.read_text()))
     if "--check" in sys.argv[1:]:
         if new != page:
             print(f"{PAGE.name} is not up to date: run python3 python/list_options.py")

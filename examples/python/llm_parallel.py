@@ -23,9 +23,10 @@ import signal
 import time
 from typing import Any
 
-# A stop that comes while modules are loaded: nothing was trained yet, the
-# attempt ends and the next one goes on from the checkpoint that is there.
-signal.signal(signal.SIGUSR1, lambda *_: os._exit(83))
+# A stop before the training begins: nothing is lost, the attempt ends and the
+# next one goes on from the checkpoint that is there. Later stops are Parallel's.
+trains = False
+signal.signal(signal.SIGUSR1, lambda *_: trains or os._exit(83))
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -202,6 +203,7 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     """One process of the training."""
+    global trains
     o = options()
     said = Training.of_environment()
     small = dict(hidden=64, layers=2, heads=4, vocab=256, seq=32)
@@ -236,6 +238,7 @@ def main() -> None:
                    else one.param.numel() for one in run.held)
         print(f"plan {run.plan}: {held} parameters on this process, "
               f"from step {run.step}", flush=True)
+    trains = True
     for samples in run:
         tokens = text[samples].to(run.device)
         out = model(tokens[:, :-1])

@@ -37,13 +37,15 @@ struct firn_how {
                               * FIRN_NO_JOB: none */
     firn_job_id after;       /* the ended job whose weights it starts from;
                               * FIRN_NO_JOB: none */
-    int ahead_s; /* seconds of its start that are done before it gets its
-                  * GPUs; not compared, as it ends with the start */
+    int ahead_s;    /* seconds of its start that are done before it gets its
+                     * GPUs; not compared, as it ends with the start */
+    bool unguarded; /* it keeps the weights of `after`, however it does with
+                     * them; not compared */
 };
 
-#define FIRN_HOW_AS_SUBMITTED                   \
-    {                                           \
-        0, 0, 0, 0, FIRN_NO_JOB, FIRN_NO_JOB, 0 \
+#define FIRN_HOW_AS_SUBMITTED                          \
+    {                                                  \
+        0, 0, 0, 0, FIRN_NO_JOB, FIRN_NO_JOB, 0, false \
     }
 
 struct firn_part {

@@ -28,6 +28,7 @@ enum firn_arch_norm {
     FIRN_NORM_RMS,
     FIRN_NORM_GEMMA, /* RMS, scaled by 1 + weight in fp32 */
     FIRN_NORM_LAYER, /* with weight and bias */
+    FIRN_NORM_T5,    /* RMS, which keeps its input in both precisions */
 };
 
 /* How the MLP bends. The library computes each but the last in one kernel. */
@@ -59,20 +60,21 @@ struct firn_arch {
     int norms;       /* of width hidden in a layer */
     unsigned biases; /* FIRN_BIAS_* */
     bool is_tied, is_gated;
-    bool is_fused_qkv;    /* one matrix gives q, k and v */
-    bool is_parallel;     /* attention and MLP take the same input */
-    bool has_qk_norm;     /* of width head_dim, on q and on k */
-    bool has_plain_norms; /* norms without parameters */
-    bool has_final_norm;  /* behind the last layer */
-    bool has_dropout;     /* two masks a layer, of width hidden */
-    bool has_mask;        /* attention takes a mask: no flash kernel */
-    bool has_logit_cap;   /* tanh on the logits */
-    int positions, types; /* learned positions; token types */
-    int window;           /* of attention in tokens; 0: all */
-    int embed;            /* width of the embedding when not hidden (OPT) */
-    bool has_head_dense;  /* bert: h x h and a norm before the output */
-    bool has_pooler;      /* bert: h x h */
-    int labels;           /* classes; 0: the output is the vocabulary */
+    bool is_fused_qkv;     /* one matrix gives q, k and v */
+    bool is_parallel;      /* attention and MLP take the same input */
+    bool has_qk_norm;      /* of width head_dim, on q and on k */
+    bool has_plain_norms;  /* norms without parameters */
+    bool has_final_norm;   /* behind the last layer */
+    bool has_dropout;      /* two masks a layer, of width hidden */
+    bool has_mask;         /* attention takes a mask: no flash kernel */
+    bool has_logit_cap;    /* tanh on the logits */
+    bool learns_positions; /* at least as many as the sequence is long */
+    int positions, types;  /* learned positions; token types */
+    int window;            /* of attention in tokens; 0: all */
+    int embed;             /* width of the embedding when not hidden (OPT) */
+    bool has_head_dense;   /* bert: h x h and a norm before the output */
+    bool has_pooler;       /* bert: h x h */
+    int labels;            /* classes; 0: the output is the vocabulary */
     /* Mixture of experts; 0: none. */
     int experts, active, expert_ffn;
     int shared_ffn;       /* of experts that every token passes; 0: none */

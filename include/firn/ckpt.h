@@ -92,6 +92,11 @@ FIRN_API enum firn_status firn_ckpt_parse(struct firn_ckpt **out,
 FIRN_API enum firn_status
 firn_ckpt_open_newest(struct firn_ckpt **out, const char *dir, const char *name,
                       struct firn_error *refused, struct firn_error *err);
+/* A job that begins anew at attempt `attempt` (FIRN_ANEW): removes the
+ * checkpoints of the name, once for each attempt's number; a mark in the folder
+ * says that it was done. No folder: nothing to do. */
+FIRN_API enum firn_status firn_ckpt_anew(const char *dir, const char *name,
+                                         int attempt, struct firn_error *err);
 FIRN_API void firn_ckpt_close(struct firn_ckpt *ckpt);
 FIRN_API uint64_t firn_ckpt_step(const struct firn_ckpt *ckpt); /* by name */
 FIRN_API size_t firn_ckpt_count(const struct firn_ckpt *ckpt);

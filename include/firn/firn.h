@@ -6,6 +6,7 @@
 #define FIRN_FIRN_H
 #include <firn/alloc.h>
 #include <firn/api.h>
+#include <firn/arch.h>
 #include <firn/batchrule.h>
 #include <firn/bytes.h>
 #include <firn/can.h>
@@ -36,6 +37,8 @@
 #include <firn/pairtime.h>
 #include <firn/parallel.h>
 #include <firn/passes.h>
+#include <firn/peak.h>
+#include <firn/peakplan.h>
 #include <firn/plan.h>
 #include <firn/policy.h>
 #include <firn/profile.h>

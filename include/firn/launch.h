@@ -57,6 +57,8 @@ struct firn_launch {
     const char *after; /* checkpoints of the ended job whose weights it starts
                           from; "" for none */
     firn_job_id after_job; /* which one that is */
+    int64_t anew; /* the first attempt that counts: checkpoints of earlier ones
+                     are removed by the trainer; 0: all count */
     const char *trouble; /* why it cannot be started now, such as a folder that
                             could not be made; NULL: it can */
     bool has_run;      /* of a job that is taken over: its last attempt was seen

@@ -81,10 +81,11 @@ struct firn_memory_job {
  *           + act_scale acts_p + attn_scale attn_p + logit_scale logits_p
  *   reserved = max over p of alloc + frag_mib
  *           + frag_live (acts + attn + logits)              not checkpointing
- *           + frag_ckpt (kept + logits) + frag_param params checkpointing
+ *           + frag_ckpt (kept + logits) + frag_param moved  checkpointing
  *
- * and the measured reserved lies between low[c] and high[c] times that, c = 1
- * when checkpointing. */
+ * where `moved` are the parameters of this GPU that are trained (ZeRO 3: its
+ * share), and the measured reserved lies between low[c] and high[c] times that,
+ * c = 1 when checkpointing. */
 struct firn_memory_fit {
     double base_mib, static_share, act_scale, attn_scale, logit_scale;
     double frag_mib, frag_live, frag_ckpt, frag_param;

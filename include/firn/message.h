@@ -28,6 +28,7 @@ FIRN_API const char *firn_step_part_name(enum firn_step_part part);
 /* Numbers that are not known are negative; not finite is refused. In JSON the
  * fields have the names they have here, what is not known is left out, and
  * part_s is an object by the names of the parts. */
+enum { FIRN_MESSAGE_EMBEDDING = 32 };
 struct firn_trainer_report {
     uint64_t step, epoch; /* done */
     double progress;      /* in [0, 1] */
@@ -40,6 +41,11 @@ struct firn_trainer_report {
     double psi;
     const double *variance; /* per layer; NULL: none */
     size_t nlayers;
+    double prepare_s; /* from the start of the process to its first step: data
+                       * loaders, weights, the meeting of the processes */
+    double embedding[FIRN_MESSAGE_EMBEDDING]; /* place of a fine-tuning task
+                                               * (firn/transfer.h) */
+    int nembedding;                           /* 0: none */
     int can; /* FIRN_CAN_* of the trainer (firn/can.h); in JSON the words,
               * "resize,passes". Words that are not known are passed over */
 };

@@ -26,6 +26,21 @@ FIRN_C_BEGIN
 /* (1). NaN unless p_alone > 0 and both are finite. */
 FIRN_API double firn_transfer_gain(double p_joint, double p_alone);
 
+/* --- Task2Vec ------------------------------------------------------------- */
+
+/* How much a task is expected to learn from another, by their embeddings: n
+ * bins of the mean squared gradient on a few batches at the weights that both
+ * start from (the diagonal of the Fisher information, Achille et al., 2019).
+ *
+ *   sim(f, g)    cosine of f/(f+g) and g/(f+g), of embeddings of equal sum
+ *   S(A, B)      sim(A, B) + alpha (1 - sim(A, 0)), alpha = 0.15
+ *
+ * 0 is the trivial task, all of whose bins are alike. So S(A, B) is Task2Vec's
+ * asymmetric distance with its sign turned: a source that is far from trivial
+ * teaches more. NaN when an embedding is all zero or not finite. O(n). */
+FIRN_API double firn_transfer_score(const double *from, const double *to,
+                                    size_t n);
+
 /* --- gain from similarity ------------------------------------------------- */
 
 struct firn_gain_obs {

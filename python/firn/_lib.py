@@ -26,6 +26,7 @@ ENOENT = 2
 EINVAL = 1
 EIO = 4
 EXIT_CHECKPOINT = 83
+EMBEDDING = 32  # numbers of a task's embedding, at most
 STEP_PARTS = ("data", "forward", "backward", "switch", "reduce", "update")
 
 
@@ -161,6 +162,9 @@ class TrainerReport(ctypes.Structure):
         ("psi", c_double),
         ("variance", POINTER(c_double)),
         ("nlayers", c_size),
+        ("prepare_s", c_double),
+        ("embedding", c_double * EMBEDDING),
+        ("nembedding", c_int),
         ("can", c_int),
     ]
 
@@ -422,6 +426,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [c_void_p, POINTER(c_u64), POINTER(c_u64), POINTER(c_u64)],
     ),
     "firn_reporter_can_send": (c_bool, []),
+    "firn_process_age_s": (c_double, []),
+    "firn_ckpt_anew": ("status", [c_char_p, c_char_p, c_int]),
     "firn_trainer_report_unknown": (TrainerReport, []),
     "firn_batch_noise_of": (BatchNoise, [c_int, c_int, c_double, c_double]),
     "firn_batch_factor": (

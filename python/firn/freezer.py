@@ -45,26 +45,33 @@ class Decided:
 
 @dataclass
 class Options:
-    """How a job freezes.
-
-    ``rule``: "off", "penalty" (IceFrog's tuner), "freezeout", or a function
-    from :class:`Known` to the number of frozen layers.
-    """
+    """How a job freezes its front layers."""
 
     rule: "str | Callable[[Known], int]" = "off"
+    """"off", "penalty" (IceFrog's tuner), "freezeout", or a function from
+    firn.freezer.Known to the number of frozen layers."""
     warmup_epochs: int = 3
+    """"penalty": epochs that are done before a layer may freeze."""
     max_share: float = 0.9
-    """Of layers that "penalty" freezes."""
+    """"penalty": the largest share of layers that it freezes."""
     frozen_max: float = 0.0
-    """Of layers that any rule or order freezes; 0: no limit. Where
-    FIRN_FREEZE_MAX is set too, both limits hold."""
+    """The largest share of layers that any rule or order freezes; 0: no limit.
+    Where FIRN_FREEZE_MAX is set too, both limits hold."""
     hysteresis: float = 0.0
+    """"penalty": the relative gain that a change must bring; 0: any gain."""
     first: float = 0.8
+    """"freezeout": the part of the training, above 0 and up to 1, after which the
+    first layer freezes; 1: it never does."""
     cubic: bool = True
+    """"freezeout": the times at which layers freeze are cubed."""
     scaled: bool = True
+    """"freezeout": a layer that freezes early begins with a higher learning rate,
+    so that the sum of its rates over the training is that of the others."""
     flops: Sequence[float] | None = None
+    """The work of each layer in the backward pass, in any unit; None: equal."""
     measure_every: int = 4
-    """Variances and, on CUDA, times are measured in every n-th step."""
+    """Steps from one measurement of variances (and, on CUDA, of times) to the
+    next."""
 
 
 class Freezer:

@@ -67,6 +67,7 @@ class Reporter:
         variance: Sequence[float] = (),
         parts: Mapping[str, float] | None = None,
         can: Iterable[str] | None = None,
+        embedding: Sequence[float] = (),
         **numbers: float,
     ) -> None:
         """Queues a report; fields as in struct firn_trainer_report. ``can``:
@@ -76,6 +77,9 @@ class Reporter:
             setattr(report, name, value)
         if can is not None:
             report.can = bits_of(can)
+        for i, value in enumerate(embedding):
+            report.embedding[i] = value
+        report.nembedding = len(embedding)
         for name, seconds in (parts or {}).items():
             report.part_s[STEP_PARTS.index(name)] = seconds
         if variance:

@@ -224,14 +224,17 @@ void taskbook_offline(struct taskbook *book, const char *base,
 
 void taskbook_score(struct taskbook *book, int from, int to, double score)
 {
+    bool is_new = false;
     if (!isfinite(score) || from == to)
         return;
     for (int kind = 0; kind < KINDS; kind++) {
         struct pair *pair = pair_at(book, to, from, (enum firn_merge_kind)kind);
+        is_new = is_new || !pair->has_score || pair->score != score;
         pair->score = score;
         pair->has_score = true;
     }
-    changed(book, to);
+    if (is_new)
+        changed(book, to);
 }
 
 void taskbook_begin(struct taskbook *book, const struct task_run *run)

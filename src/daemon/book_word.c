@@ -102,6 +102,8 @@ static void keep_report(struct live_job *job, int64_t attempt,
         job->last.progress = before.progress;
     if (report->can < 0)
         job->last.can = before.can;
+    if (report->prepare_s < 0)
+        job->last.prepare_s = before.prepare_s;
     if (report->step == 0 && job->reported_attempt == attempt)
         job->last.step = before.step;
     job->last.variance = NULL;

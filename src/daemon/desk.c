@@ -170,6 +170,8 @@ void desk_spec(const struct desk *desk, const struct live_job *job,
     if ((out->cannot & FIRN_CAN_RESIZE) && out->gpus > 0)
         out->gpus = out->gpus_min = out->gpus_max =
             gpus_for_life(desk, job, track, out);
+    if (job->ask.base[0] != '\0' && job->last.prepare_s > 0)
+        out->restart_s = job->last.prepare_s; /* as it was measured */
     if (track != NULL && track->nparted > 1)
         out->may_share = false; /* loop_guard.c */
     if (track != NULL && track->is_lone)
@@ -185,7 +187,8 @@ void desk_spec(const struct desk *desk, const struct live_job *job,
 static double progress_of(const struct live_job *job)
 {
     double progress = job->last.progress;
-    bool is_kept = job->ask.can_checkpoint && progress > 0;
+    bool is_kept = job->ask.can_checkpoint && progress > 0 &&
+                   job->reported_attempt >= job->anew;
     return is_kept ? fmin(progress, 1) : 0;
 }
 

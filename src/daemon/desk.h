@@ -264,6 +264,12 @@ bool desk_merge_reported(struct desk *desk, struct live_job *job,
  * of merges. */
 void desk_task_reported(struct desk *desk, const struct live_job *job);
 void desk_task_ended(struct desk *desk, const struct live_job *job);
+/* Does it do worse with the weights of the job that it began with than without?
+ * `out` is then a sentence. */
+bool desk_after_hurts(struct desk *desk, const struct live_job *job,
+                      char out[LIVE_TEXT]);
+/* It begins anew, alone. */
+void desk_task_anew(struct desk *desk, const struct live_job *job);
 
 /* --- how long they take, and what they need: desk_span.c ----------------- */
 

@@ -26,6 +26,11 @@
  * rates say: a job that ends by a target may end sooner for what it learns
  * from the other, which no rate tells.
  *
+ * A job that began with another's weights is judged by its own task: two epochs
+ * later its loss must be no worse than jobs of the task have after as many
+ * epochs from the base's weights, as far as such jobs were seen. If it is, the
+ * job begins anew (loop_guard.c).
+ *
  * The losses of all fine-tuning jobs go to the estimator, epoch by epoch, as
  * long as a job is trained in one way since its first epoch. Of a job with a
  * target below 1 the loss is 1 - metric.
@@ -37,6 +42,7 @@
 #include "daemon/mergekey.h"
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { TOLD = 8 }; /* jobs that one is told of */
@@ -132,11 +138,22 @@ bool desk_merge(struct desk *desk, const struct desk_pair *pair,
     return true;
 }
 
+/* The job that it is trained together with, or whose weights it began with;
+ * NULL: none. */
+static const struct live_job *teacher_of(const struct desk *desk,
+                                         const struct live_job *job)
+{
+    const struct live_job *other = partner_of(desk->book, job);
+    if (other == NULL && job->how.after != FIRN_NO_JOB && job->anew == 0)
+        other = book_job(desk->book, job->how.after);
+    return other;
+}
+
 /* Its last epoch, for the estimator; false: it says nothing of a loss. */
 static bool epoch_of(const struct desk *desk, const struct live_job *job,
                      struct livemerge_epoch *out)
 {
-    const struct live_job *other = partner_of(desk->book, job);
+    const struct live_job *other = teacher_of(desk, job);
     const struct firn_trainer_report *r = &job->last;
     double target = job->ask.target_metric;
     bool by_metric = target > 0 && target < 1 && r->metric > 0 && r->metric < 1;
@@ -144,6 +161,9 @@ static bool epoch_of(const struct desk *desk, const struct live_job *job,
         .base = job->ask.base,
         .dataset = job->ask.dataset,
         .with = other != NULL ? other->ask.dataset : NULL,
+        .kind = other == NULL || partner_of(desk->book, job) != NULL
+                    ? FIRN_MERGE_TOGETHER
+                    : FIRN_MERGE_AFTER,
         .epoch = r->epoch < INT_MAX ? (int)r->epoch : 0,
         .loss = by_metric ? 1 - r->metric : r->loss,
         .target_loss = by_metric ? 1 - target : (double)NAN,
@@ -155,9 +175,13 @@ static bool epoch_of(const struct desk *desk, const struct live_job *job,
 void desk_task_reported(struct desk *desk, const struct live_job *job)
 {
     struct track *track = desk_track(desk, job->id);
-    const struct live_job *other = partner_of(desk->book, job);
+    const struct live_job *other = teacher_of(desk, job);
     firn_job_id with = other != NULL ? other->id : FIRN_NO_JOB;
     struct livemerge_epoch report;
+    if (job->ask.base[0] != '\0' && job->ask.dataset[0] != '\0' &&
+        job->last.nembedding > 0)
+        livemerge_place(desk->merges, job->ask.base, job->ask.dataset,
+                        job->last.embedding, job->last.nembedding);
     if (track == NULL || job->last.epoch <= track->told_epoch)
         return;
     if (track->told_epoch > 0 && track->told_with != with)
@@ -168,13 +192,46 @@ void desk_task_reported(struct desk *desk, const struct live_job *job)
         livemerge_epoch(desk->merges, &report);
 }
 
+/* More than a twentieth above what is expected is worse. */
+static const double HARM = 1.05;
+
+bool desk_after_hurts(struct desk *desk, const struct live_job *job,
+                      char out[LIVE_TEXT])
+{
+    struct livemerge_epoch report;
+    if (job->how.after == FIRN_NO_JOB || job->how.unguarded || job->anew > 0 ||
+        epochs_reported(job) < 2 || partner_of(desk->book, job) != NULL ||
+        !epoch_of(desk, job, &report))
+        return false;
+    double alone = livemerge_alone(desk->merges, report.base, report.dataset,
+                                   report.epoch);
+    if (!(report.loss > HARM * alone))
+        return false; /* or not known */
+    snprintf(out, LIVE_TEXT,
+             "begins anew: with the weights of job %d its loss is %.4g after "
+             "%d epochs, and %.4g is expected without them",
+             job->how.after, report.loss, report.epoch, alone);
+    return true;
+}
+
+void desk_task_anew(struct desk *desk, const struct live_job *job)
+{
+    struct track *track = desk_track(desk, job->id);
+    track->told_epoch = 0;
+    track->told_with = FIRN_NO_JOB;
+    track->is_mixed = false;
+    track->is_lone = true;
+}
+
 void desk_task_ended(struct desk *desk, const struct live_job *job)
 {
     const struct track *track = desk_track(desk, job->id);
+    const struct live_job *other = teacher_of(desk, job);
+    firn_job_id with = other != NULL ? other->id : FIRN_NO_JOB;
     struct livemerge_epoch report;
     if (track != NULL && !track->is_mixed && track->told_epoch > 0 &&
-        track->told_with == FIRN_NO_JOB && epoch_of(desk, job, &report) &&
-        report.with == NULL)
+        track->told_with == with && epoch_of(desk, job, &report) &&
+        (report.with == NULL || report.kind == FIRN_MERGE_AFTER))
         livemerge_ended(desk->merges, &report);
 }
 
@@ -228,6 +285,8 @@ static const char *bar_to_all(const struct desk *desk,
         return "its finetune names no dataset";
     if (!job->ask.can_checkpoint)
         return "it can write no checkpoint (checkpoint)";
+    if (job->anew > 0)
+        return "it began anew, without the weights of another job";
     if (track != NULL && track->is_lone)
         return "a training of it and another job failed, or did not train it";
     return NULL;

@@ -195,6 +195,7 @@ static void launch_others(struct dock *dock, const struct live_job *job,
                                        ? book_job(dock->book, job->how.after)
                                        : NULL;
     out->after = "";
+    out->anew = job->anew;
     if (partner != NULL) {
         dock->launch->mate = (struct firn_launch_mate){
             .job = partner->id,
@@ -213,7 +214,7 @@ static void launch_others(struct dock *dock, const struct live_job *job,
         if (its_s > 0 && !(out->ckpt_every_s > 0 && out->ckpt_every_s < its_s))
             out->ckpt_every_s = its_s;
     }
-    if (first != NULL && first->state == LIVE_SUCCEEDED) {
+    if (first != NULL && first->state == LIVE_SUCCEEDED && job->anew == 0) {
         out->after = ckpt_folder(dock, first);
         out->after_job = first->id;
     }

@@ -3,8 +3,10 @@
  * Both are taken to be trained in turns, by epochs of both: a job gets its
  * epoch's share of the time of both, and needs `ratio` times the epochs that it
  * needs alone (core/taskbook.h). That is known once three epochs of each task
- * were reported alone. Trainers report no embedding, so every score is the
- * same, and what is learned is how much each task and each pair gains.
+ * were reported alone. How alike two tasks are follows from the embeddings that
+ * their trainers report (Task2Vec; firn_transfer_score()): one score for each
+ * direction. Tasks without an embedding all have the same score, and what is
+ * learned is how much each task and each pair gains.
  *
  * Before that, a prior: each gets on in proportion to its work, with the gain
  * of struct gains (core/forecaster_merge.c).
@@ -13,16 +15,24 @@
 #include "base/buf.h"
 #include "base/keep.h"
 #include "base/mem.h"
+#include "base/vec.h"
 #include "core/forecaster_merge.h"
 #include "core/taskbook.h"
+#include <firn/message.h>
 #include <math.h>
 #include <string.h>
 
 #define NO_SCORE 0.5 /* of tasks whose embeddings are not reported */
 
+struct place {
+    double at[FIRN_MESSAGE_EMBEDDING];
+    int n; /* 0: not known */
+};
+
 struct livemerge {
     struct gains *gains;
     struct taskbook *book;
+    VEC(struct place) places; /* by task */
 };
 
 struct livemerge *livemerge_new(void)
@@ -39,6 +49,7 @@ void livemerge_free(struct livemerge *merges)
         return;
     gains_free(merges->gains);
     taskbook_free(merges->book);
+    vec_release(&merges->places);
     mem_free(merges);
 }
 
@@ -54,7 +65,26 @@ void livemerge_save(const struct livemerge *merges, struct firn_buf *out)
     taskbook_save(merges->book, &book);
     keep_text(out, book.at);
     gains_save(merges->gains, out);
+    keep_int(out, (long)merges->places.n);
+    for (size_t i = 0; i < merges->places.n; i++) {
+        const struct place *place = &merges->places.at[i];
+        keep_int(out, place->n);
+        for (int k = 0; k < place->n; k++)
+            keep_double(out, place->at[k]);
+    }
     buf_release(&book);
+}
+
+static void load_places(struct livemerge *merges, struct keep *in)
+{
+    long n = keep_read_int(in, 0, 1 << 20);
+    for (long i = 0; i < n && !in->is_bad; i++) {
+        struct place place = {0};
+        place.n = (int)keep_read_int(in, 0, FIRN_MESSAGE_EMBEDDING);
+        for (int k = 0; k < place.n; k++)
+            place.at[k] = keep_read_double(in);
+        vec_add(&merges->places, place);
+    }
 }
 
 enum firn_status livemerge_load(struct livemerge *merges,
@@ -67,6 +97,7 @@ enum firn_status livemerge_load(struct livemerge *merges,
     if (status == FIRN_OK) {
         book.at = keep_read_text(&in, &book.n);
         gains_load(read->gains, &in);
+        load_places(read, &in);
         status = keep_close(&in, err);
     }
     if (status == FIRN_OK)
@@ -88,7 +119,7 @@ static struct task_run run_of(struct livemerge *merges,
     struct task_run run = {
         .task = taskbook_task(merges->book, report->base, report->dataset),
         .with = TASKBOOK_ALONE,
-        .kind = FIRN_MERGE_TOGETHER};
+        .kind = report->kind};
     if (report->with != NULL)
         run.with = taskbook_task(merges->book, report->base, report->with);
     return run;
@@ -102,6 +133,40 @@ void livemerge_epoch(struct livemerge *merges,
                   report->epochs_max);
     taskbook_begin(merges->book, &run);
     taskbook_epoch(merges->book, &run, report->epoch, report->loss);
+}
+
+void livemerge_place(struct livemerge *merges, const char *base,
+                     const char *dataset, const double *embedding, int n)
+{
+    int task = taskbook_task(merges->book, base, dataset);
+    if (n < 1 || n > FIRN_MESSAGE_EMBEDDING)
+        return;
+    vec_reserve(&merges->places, (size_t)task + 1);
+    if (merges->places.n < (size_t)task + 1)
+        merges->places.n = (size_t)task + 1;
+    struct place *place = &merges->places.at[task];
+    memcpy(place->at, embedding, (size_t)n * sizeof *embedding);
+    place->n = n;
+}
+
+static double score_of(const struct livemerge *merges, int from, int to)
+{
+    size_t n = merges->places.n;
+    if ((size_t)from >= n || (size_t)to >= n)
+        return NO_SCORE;
+    const struct place *a = &merges->places.at[from];
+    const struct place *b = &merges->places.at[to];
+    double score = a->n > 0 && a->n == b->n
+                       ? firn_transfer_score(a->at, b->at, (size_t)a->n)
+                       : (double)NAN;
+    return isfinite(score) ? score : NO_SCORE;
+}
+
+double livemerge_alone(struct livemerge *merges, const char *base,
+                       const char *dataset, int epoch)
+{
+    return taskbook_loss(merges->book,
+                         taskbook_task(merges->book, base, dataset), epoch);
 }
 
 void livemerge_ended(struct livemerge *merges,
@@ -124,8 +189,8 @@ static double ratio_of(struct livemerge *merges,
     int me = taskbook_task(book, side[i].base, side[i].dataset);
     int other = taskbook_task(book, side[1 - i].base, side[1 - i].dataset);
     struct task_run run = {me, other, kind};
-    taskbook_score(book, me, other, NO_SCORE);
-    taskbook_score(book, other, me, NO_SCORE);
+    taskbook_score(book, me, other, score_of(merges, me, other));
+    taskbook_score(book, other, me, score_of(merges, other, me));
     return taskbook_answer(book, &run, &answer) ? answer.ratio : (double)NAN;
 }
 

@@ -33,16 +33,26 @@ struct livemerge_side {
 bool livemerge_expect(struct livemerge *merges,
                       const struct livemerge_side side[2],
                       enum firn_merge_kind kind, struct firn_merge *out);
-/* An epoch of a job has this loss, or 1 - metric; `with` is the job that it is
- * trained together with, NULL: it is trained alone. `target_loss` is NaN, and
- * `epochs_max` 0, where the job names none. */
+/* An epoch of a job has this loss, or 1 - metric; `with` is the dataset of the
+ * job that it is trained together with, or whose weights it began with, by
+ * `kind`; NULL: it is trained alone. `target_loss` is NaN, and `epochs_max` 0,
+ * where the job names none. */
 struct livemerge_epoch {
     const char *base, *dataset, *with;
+    enum firn_merge_kind kind;
     int epoch;
     double loss, target_loss, epochs_max;
 };
 void livemerge_epoch(struct livemerge *merges,
                      const struct livemerge_epoch *report);
+/* The place of a task, of n numbers (firn/transfer.h). Tasks without one are
+ * taken to be equally alike. */
+void livemerge_place(struct livemerge *merges, const char *base,
+                     const char *dataset, const double *embedding, int n);
+/* The loss that jobs of the task have after so many epochs alone, from the
+ * base's own weights; NaN: not known. */
+double livemerge_alone(struct livemerge *merges, const char *base,
+                       const char *dataset, int epoch);
 /* The job has ended with that epoch, its last. */
 void livemerge_ended(struct livemerge *merges,
                      const struct livemerge_epoch *last);

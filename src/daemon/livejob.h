@@ -107,6 +107,8 @@ struct live_job {
     /* Token bucket of its reports: tokens and their time; see api_report.c. */
     double reports_left, reports_left_s;
     struct firn_orders orders; /* for its trainer */
+    int64_t anew; /* the attempt with which it began anew, without the weights
+                   * of another job; 0: none. On disk by loop_guard.c */
     int start_frozen; /* layers to freeze at its next start; negative: as they
                        * were. Not on disk */
     /* Not on disk: book_ran_s() of book_attempt.c. */

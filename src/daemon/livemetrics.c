@@ -43,7 +43,7 @@ static const struct label END = {
 static const struct label RESTART = {
     "why", {"resize", "preempt", "failure", "memory", "lost"}};
 static const struct label DISK = {"state", {"ample", "low", "spent", "full"}};
-static const struct label UNDO = {"kind", {"share", "resize"}};
+static const struct label UNDO = {"kind", {"share", "resize", "transfer"}};
 
 static const struct {
     enum type type;

@@ -44,7 +44,11 @@ enum metric_restart {
     METRIC_RESTART_MEMORY,
     METRIC_RESTART_LOST
 };
-enum metric_undo { METRIC_UNDO_SHARE, METRIC_UNDO_RESIZE };
+enum metric_undo {
+    METRIC_UNDO_SHARE,
+    METRIC_UNDO_RESIZE,
+    METRIC_UNDO_TRANSFER
+};
 
 struct metrics;
 

@@ -16,6 +16,13 @@
  * Here it is only noticed that a resize went worse than expected, and counted
  * when it is taken back.
  *
+ * Another job's weights. A job that began with them (firn_how.after) and has a
+ * loss above the one that its task was seen to have without them, two epochs or
+ * more after its start, begins anew: it is stopped, and its next attempts have
+ * FIRN_ANEW, at which the trainer removes the checkpoints so far and begins
+ * with the base's weights. Its progress counts from 0 again, and it is not
+ * merged any more. Which jobs did so is on disk before they are stopped.
+ *
  * Against flapping: averages, three reports before a pair is judged or more
  * GPUs are found useless, and memory: what was bad is not tried again.
  *
@@ -24,6 +31,7 @@
  *
  * Cost: O(pairs that share) a decision.
  */
+#include "base/buf.h"
 #include "base/log.h"
 #include "daemon/loopwork.h"
 #include <math.h>
@@ -208,4 +216,48 @@ void loop_guard_alone(struct track *track, double rate)
     r->rate = r->n == 0 ? rate : r->rate + 0.5 * (rate - r->rate);
     r->n++;
     r->is_worse = r->rate < WORSE * r->expected;
+}
+
+/* --- another job's weights ----------------------------------------------- */
+
+/* Lines "job attempt". */
+static void save_anew(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    buf_puts(&text, "");
+    for (size_t i = 0; i < book_count(loop->book); i++) {
+        const struct live_job *job = book_at(loop->book, i);
+        if (job->anew > 0 && !live_state_is_over(job->state))
+            buf_printf(&text, "%d %lld\n", job->id, (long long)job->anew);
+    }
+    book_wrote(loop->book,
+               store_put_meta(loop->store, "anew",
+                              (struct firn_bytes){text.at, text.n}, &err),
+               &err);
+    buf_release(&text);
+}
+
+bool loop_guard_after(struct loop *loop, struct live_job *job)
+{
+    struct track *track = desk_track(&loop->desk, job->id);
+    double now_s = dock_now_s(&loop->dock);
+    char why[LIVE_TEXT];
+    if (job->state != LIVE_RUNNING || !desk_after_hurts(&loop->desk, job, why))
+        return false;
+    log_info("job %d %s", job->id, why);
+    job->anew = job->attempt + 1;
+    save_anew(loop);
+    desk_task_anew(&loop->desk, job);
+    metrics_add(loop->metrics, METRIC_UNDONE, METRIC_UNDO_TRANSFER, 1);
+    struct firn_event back = {.kind = FIRN_EVENT_REPORT,
+                              .at_s = now_s,
+                              .job = track->round_id,
+                              .report = {0, track->rate, now_s}};
+    struct firn_error err = {0};
+    if (track->round_id != FIRN_NO_JOB && track->rate > 0 &&
+        round_event(loop->desk.round, &back, &err) != FIRN_OK)
+        log_warn("job %d: %s", job->id, err.text);
+    loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
+    return true;
 }

@@ -155,6 +155,8 @@ void loop_reported(struct loop *loop, struct live_job *job)
         return;
     learn_abilities(loop, job, track);
     desk_task_reported(&loop->desk, job);
+    if (loop_guard_after(loop, job))
+        return;
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
     if (progress < 0 || !(track->duration_s > 0))

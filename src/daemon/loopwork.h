@@ -159,6 +159,9 @@ void loop_guard_share(struct loop *loop, struct track *track,
                       struct track *sharer, double rate);
 /* Alone it does. */
 void loop_guard_alone(struct track *track, double rate);
+/* A job that began with another's weights has reported. True: it does worse for
+ * them, and is stopped to begin anew. */
+bool loop_guard_after(struct loop *loop, struct live_job *job);
 /* The round takes this step. */
 void loop_guard_step(struct loop *loop, const struct firn_step *step);
 /* Behind a decision: pairs that should have parted do. */

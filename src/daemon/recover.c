@@ -268,6 +268,27 @@ static void recover_gone(struct loop *loop)
     buf_release(&text);
 }
 
+/* The jobs that began anew: loop_guard.c. */
+static void recover_anew(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error none = {0};
+    if (store_get_meta(loop->store, "anew", &text, &none) == FIRN_OK &&
+        text.n > 0) {
+        const char *at = text.at;
+        int id = 0, attempt = 0;
+        while (recover_number(&at, INT_MAX / 2, &id) && *at++ == ' ' &&
+               recover_number(&at, INT_MAX / 2, &attempt) && *at++ == '\n') {
+            struct live_job *job = book_job(loop->book, id);
+            if (job == NULL || desk_track(&loop->desk, id) == NULL)
+                continue;
+            job->anew = attempt;
+            desk_task_anew(&loop->desk, job);
+        }
+    }
+    buf_release(&text);
+}
+
 /* All tracks first: the end of one job may end its partner's attempt. */
 static enum firn_status begin_tracks(struct loop *loop,
                                      const struct turn *turns, size_t n,
@@ -300,6 +321,7 @@ enum firn_status recover_jobs(struct loop *loop, struct firn_error *err)
         mem_free(turns);
         return status;
     }
+    recover_anew(loop);
     size_t at = read_ids(loop, &text, turns, n, &nids);
     qsort(turns, n, sizeof *turns, by_round_id);
     for (size_t i = 0; i < n; i++) {

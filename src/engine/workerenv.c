@@ -247,6 +247,8 @@ static void add_related_jobs(const struct firn_launch *launch,
         add_text(out, "FIRN_AFTER", launch->after);
         add_int(out, "FIRN_AFTER_JOB", launch->after_job);
     }
+    if (launch->anew > 0)
+        add_int(out, "FIRN_ANEW", launch->anew);
     if (mate == NULL)
         return;
     for (size_t i = 0; mate->argv != NULL && mate->argv[i] != NULL; i++)

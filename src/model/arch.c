@@ -80,6 +80,7 @@ void arch_adopt(struct firn_arch *arch, const struct firn_arch *family)
     arch->has_dropout = family->has_dropout;
     arch->has_mask = family->has_mask;
     arch->has_shared_gate = family->has_shared_gate;
+    arch->learns_positions = family->learns_positions;
     arch->has_final_norm = family->kind != FIRN_ARCH_ENCODER;
     if (family->kind == FIRN_ARCH_SEQ2SEQ)
         arch->is_tied = true; /* in the library's classes from 5.0 on, whatever

@@ -420,9 +420,7 @@ static void take_encoder_head(const struct config *c, struct firn_arch *a)
 static enum firn_status take_kind(const struct config *c, struct firn_arch *a)
 {
     bool is_opt = strcmp(a->family, "opt") == 0;
-    bool learns_positions = is_opt || a->kind == FIRN_ARCH_ENCODER ||
-                            strcmp(a->family, "gpt2") == 0;
-    if (learns_positions)
+    if (a->learns_positions)
         FIRN_TRY(need(c, K_POSITIONS, &a->positions));
     if (is_opt) {
         a->positions += 2; /* the library's offset */

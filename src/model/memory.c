@@ -74,7 +74,8 @@ struct memory_phase {
 struct memory_parts {
     double model_params; /* of the whole model, without adapters */
     double adapter_params;
-    double params;             /* of this GPU */
+    double params; /* of this GPU */
+    double moved;  /* of those: copied or freed in a step, which fragments */
     double weights, optimizer; /* always present */
     double live; /* acts + attn + logits of the whole model; fragmentation */
     double kept; /* layer inputs + logits, when checkpointing */
@@ -229,6 +230,7 @@ static struct by_param fill_static(const struct firn_memory_job *job,
     double trained = job->lora_rank > 0 ? added : all;
     double frozen = all + added - trained;
     parts->params = all + added;
+    parts->moved = job->zero >= 3 ? trained / d : trained;
     parts->weights = trained * bytes.weight + frozen * bytes.frozen;
     parts->optimizer = trained * bytes.moments;
     struct by_param by = {.gradients = trained * bytes.gradient,
@@ -363,7 +365,7 @@ static double memory_frag(const struct memory_parts *parts,
     double bytes = fit->frag_mib * MIB;
     if (is_checkpointing)
         return bytes + fit->frag_ckpt * parts->kept +
-               fit->frag_param * parts->params;
+               fit->frag_param * parts->moved;
     return bytes + fit->frag_live * parts->live;
 }
 
@@ -588,7 +590,7 @@ static void add_frag(struct system *s, const struct firn_memory_job *job,
     int c = job->is_checkpointing;
     double x[UNKNOWNS] = {MIB / reserved, !c * parts.live / reserved,
                           c * parts.kept / reserved,
-                          c * parts.params / reserved};
+                          c * parts.moved / reserved};
     add_row(s, x, (reserved - alloc) / reserved);
 }
 

@@ -118,6 +118,40 @@ double firn_gain_spatial_score(double score_ab, double score_ba)
     return (score_ab + score_ba) / 2;
 }
 
+/* --- Task2Vec --------------------------------------------------------- */
+
+static const double alpha = 0.15; /* Task2Vec's */
+
+/* Of an embedding and another one, or of the trivial one (NULL). */
+static double alike(const double *f, const double *g, size_t n)
+{
+    double sum_f = 0, sum_g = g != NULL ? 0 : (double)n;
+    double dot = 0, left = 0, right = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(f[i] >= 0) || (g != NULL && !(g[i] >= 0)))
+            return (double)NAN;
+        sum_f += f[i];
+        sum_g += g != NULL ? g[i] : 0;
+    }
+    if (!positive(sum_f) || !positive(sum_g))
+        return (double)NAN;
+    for (size_t i = 0; i < n; i++) {
+        double a = f[i] / sum_f, b = (g != NULL ? g[i] : 1) / sum_g;
+        if (!(a + b > 0))
+            continue;
+        dot += a / (a + b) * (b / (a + b));
+        left += a / (a + b) * (a / (a + b));
+        right += b / (a + b) * (b / (a + b));
+    }
+    double norm = sqrt(left) * sqrt(right);
+    return norm > 0 ? fmin(dot / norm, 1) : 0;
+}
+
+double firn_transfer_score(const double *from, const double *to, size_t n)
+{
+    return alike(from, to, n) + alpha * (1 - alike(from, NULL, n));
+}
+
 /* --- spatial iterations --------------------------------------------- */
 
 static bool sized(const struct firn_task_size *t)

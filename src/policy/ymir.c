@@ -47,8 +47,11 @@
  * Invariants: (1) at most two jobs are merged; (2) a job is merged together
  * only before it has made progress.
  *
- * Left out: undoing a temporal transfer, as its weights cannot be taken back
- * from a job without losing its progress; pipeline-parallel jobs.
+ * The engine undoes a temporal transfer that does worse than the foundation
+ * weights were expected to (firnd does, daemon/loop_guard.c; the simulator does
+ * not): the job begins anew. guard=no switches that off too.
+ *
+ * Left out: pipeline-parallel jobs.
  *
  * Cost: O(jobs x counts + pairs) forecasts a round, and the solver.
  */
@@ -324,6 +327,7 @@ static struct firn_how how_of(const struct meeting *m,
     how.ahead_s = m->y->rules.ahead_s;
     if (bond != NULL && bond->is_ready)
         how.after = bond->first;
+    how.unguarded = !m->y->guard;
     return how;
 }
 

@@ -330,5 +330,7 @@ enum firn_status firn_train_begin_after(struct firn_train *train,
     if (failed != 0 || (most != 0) != *began)
         return firn_fail(err, FIRN_EIO,
                          "another process could not begin with the weights");
+    if (*began)
+        firn_train_unprobe(t);
     return FIRN_OK;
 }

@@ -169,6 +169,8 @@ int firn_train_enter(struct firn_train *train)
     }
     t->inside = true;
     t->entered_s = firn_train_now_s();
+    if (t->prepared_s == 0)
+        t->prepared_s = firn_process_age_s();
     return thread;
 }
 
@@ -185,6 +187,7 @@ void firn_train_leave(struct firn_train *train, const float *grad, double loss)
            &loss, sizeof loss);
     const float *packed = firn_train_pack(t, thread, grad);
     firn_train_measure(t, packed);
+    firn_train_probe(t, packed);
     double since_s = firn_train_now_s();
     enum firn_status status = firn_threads_leave(t->threads, &err);
     if (status == FIRN_OK)

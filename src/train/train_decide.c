@@ -348,6 +348,9 @@ void firn_train_report(struct firn_train *t)
         r.can = (int)can;
         t->said_can = t->step + 1;
     }
+    r.prepare_s = t->prepared_s > 0 ? t->prepared_s : -1;
+    if (r.epoch <= 2)
+        firn_train_probed(t, &r);
     firn_reporter_say(t->reporter, &r, NULL); /* a report may be lost */
     t->recent = (struct firn_steptimes){0};
     t->reported_s = firn_train_now_s();

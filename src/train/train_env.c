@@ -200,6 +200,8 @@ enum firn_status firn_train_env(struct train_env *env,
     if (c->as != NULL) /* a co-trained job has its own limit */
         env->frozen_max = c->as->frozen_max;
     FIRN_TRY(amount(&env->every_s, "FIRN_CKPT_EVERY_S", 1e9, err));
+    if (c->as == NULL)
+        FIRN_TRY(number(&env->anew, "FIRN_ANEW", 0, 1 << 30, err));
     FIRN_TRY(
         amount(&env->target,
                c->as != NULL ? "FIRN_MATE_TARGET_METRIC" : "FIRN_TARGET_METRIC",

@@ -78,6 +78,7 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->steps_per_epoch = c->steps_per_epoch;
     t->every_steps = c->every_steps;
     t->every_s = env->every_s;
+    t->anew = env->anew;
     t->target = env->target;
     t->sum = env->sum;
     t->saved_s = firn_train_now_s();

@@ -350,7 +350,9 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         return FIRN_OK;
     firn_train_uses(t, FIRN_CAN_RESIZE);
     enum firn_status status = FIRN_OK;
-    if (t->rank == 0)
+    if (t->rank == 0 && t->anew > 0)
+        status = firn_ckpt_anew(t->dir, t->name, t->anew, &why);
+    if (t->rank == 0 && status == FIRN_OK)
         status = find(t, &ckpt, &why);
     FIRN_TRY(agree(t, status, ckpt, head, err));
     if (head[0] == 0)
@@ -370,6 +372,7 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         return firn_fail(err, status, "%s", why.text);
     if (failed != 0)
         return firn_fail(err, FIRN_EIO, "another process could not resume");
+    firn_train_unprobe(t);
     if (resumed != NULL)
         *resumed = true;
     return FIRN_OK;

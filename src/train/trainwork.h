@@ -35,11 +35,12 @@ struct train_env {
     enum firn_freezer_rule rule;
     double frozen_max; /* a share of the layers; 0: not set */
     double every_s;    /* between checkpoints; 0: not set */
+    int anew;          /* FIRN_ANEW; 0: not set */
     double target;     /* metric that ends the training; 0: none */
     double timeout_s;  /* to wait for a process; 0: the group's own */
     enum firn_sum sum;
-    int batch;         /* samples of a step; 0: not set */
-    int frozen;        /* layers to freeze at the start; negative: not set */
+    int batch;  /* samples of a step; 0: not set */
+    int frozen; /* layers to freeze at the start; negative: not set */
     enum firn_batch_rule batch_rule;
 };
 
@@ -135,6 +136,10 @@ struct firn_train {
                         * own memory, as readers of a const session write it */
     int can;           /* as the program says; negative: it does not */
     uint64_t said_can; /* 1 + the step whose report first had it; 0: none */
+    double probe[FIRN_MESSAGE_EMBEDDING]; /* squared gradients: probe.c */
+    int nprobed;       /* gradients in it; negative: none are taken */
+    int anew;          /* FIRN_ANEW: see firn_ckpt_anew(); 0: not set */
+    double prepared_s; /* from the process's start to its first step; 0: none */
     char messages[TRAIN_MESSAGES];
 };
 
@@ -187,6 +192,17 @@ void firn_train_fail(struct firn_train *t, const struct firn_error *err);
 
 /* A gradient was handed in; the mean is there. */
 void firn_train_measure(struct firn_train *t, const float *grad);
+
+/* --- probe.c -------------------------------------------------------------- */
+
+/* Takes one of the first gradients into the task's embedding. */
+void firn_train_probe(struct firn_train *t, const float *grad);
+/* The weights are not those that all jobs of the base begin with. */
+void firn_train_unprobe(struct firn_train *t);
+/* The embedding, if it is complete. */
+void firn_train_probed(const struct firn_train *t,
+                       struct firn_trainer_report *report);
+
 void firn_train_measure_mean(struct firn_train *t, const float *mean);
 /* The present step's times are complete. */
 void firn_train_time_step(struct firn_train *t);

@@ -1,7 +1,7 @@
 /* message.c - reports and orders as JSON, by one table of fields each.
  *
  *   {"step":120,"epoch":2,"progress":0.25,"part_s":{"forward":0.012},
- *    "nfrozen":3,"psi":0.8,"variance":[1.5,0.25]}
+ *    "nfrozen":3,"psi":0.8,"variance":[1.5,0.25],"embedding":[0.5,0]}
  *   {"nfrozen":4,"stop":1}
  *
  * A field is a name, a place in the struct, a kind and the most it may be;
@@ -50,6 +50,7 @@ static const struct field report_fields[] = {
     {AT(nthreads), WHOLE, 0, 1e9},
     {AT(nprocs), WHOLE, 0, 1e9},
     {AT(psi), NUMBER, 0, 1},
+    {AT(prepare_s), NUMBER, 0, 1e9},
 };
 #undef AT
 #define AT(field) #field, offsetof(struct firn_orders, field)
@@ -90,6 +91,7 @@ struct firn_trainer_report firn_trainer_report_unknown(void)
                                     .nthreads = -1,
                                     .nprocs = -1,
                                     .psi = -1,
+                                    .prepare_s = -1,
                                     .can = -1};
     for (size_t i = 0; i < FIRN_STEP_NPARTS; i++)
         r.part_s[i] = -1;
@@ -163,6 +165,21 @@ static void write_variance(struct jsonwrite *w,
     jsonwrite_close(w, ']');
 }
 
+static void write_embedding(struct jsonwrite *w,
+                            const struct firn_trainer_report *report)
+{
+    int n = report->nembedding;
+    if (n < 1 || n > FIRN_MESSAGE_EMBEDDING)
+        return;
+    for (int i = 0; i < n; i++)
+        if (!(report->embedding[i] >= 0) || !isfinite(report->embedding[i]))
+            return;
+    jsonwrite_open(w, "embedding", '[');
+    for (int i = 0; i < n; i++)
+        jsonwrite_double(w, NULL, report->embedding[i]);
+    jsonwrite_close(w, ']');
+}
+
 static void write_can(struct jsonwrite *w, int can)
 {
     char words[FIRN_CAN_TEXT];
@@ -180,6 +197,7 @@ static void write_report(struct jsonwrite *w,
     write_can(w, report->can);
     write_parts(w, report);
     write_variance(w, report);
+    write_embedding(w, report);
     jsonwrite_close(w, '}');
 }
 
@@ -296,6 +314,25 @@ static size_t read_variance(struct jsonread *in, double *variance, size_t nmax)
     return n;
 }
 
+static int read_embedding(struct jsonread *in, double *embedding)
+{
+    static const struct field place = {"embedding", 0, NUMBER, 0, DBL_MAX};
+    int n = 0;
+    jsonread_enter(in, '[');
+    while (jsonread_element(in)) {
+        if (n == FIRN_MESSAGE_EMBEDDING) {
+            jsonread_fail(in, "an embedding of more than %d numbers",
+                          FIRN_MESSAGE_EMBEDDING);
+            break;
+        }
+        embedding[n] = read_value(in, &place, "embedding");
+        if (embedding[n] < 0)
+            embedding[n] = 0; /* null */
+        n++;
+    }
+    return n;
+}
+
 /* Words with commas between them; null is not known. The words of a newer
  * trainer that this scheduler does not know are passed over. */
 static int read_can(struct jsonread *in)
@@ -345,6 +382,8 @@ static enum firn_status read_report(struct firn_trainer_report *report,
             read_parts(in, report->part_s);
         } else if (strcmp(key, "can") == 0) {
             report->can = read_can(in);
+        } else if (strcmp(key, "embedding") == 0) {
+            report->nembedding = read_embedding(in, report->embedding);
         } else if (strcmp(key, "variance") == 0) {
             report->nlayers = read_variance(in, variance, nmax);
             report->variance = variance;

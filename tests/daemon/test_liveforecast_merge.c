@@ -1,5 +1,6 @@
 /* test_liveforecast_merge.c - what merging is worth, before and after reports.
  */
+#include "base/buf.h"
 #include "daemon/liveforecast_merge.h"
 
 #include <setjmp.h>
@@ -92,12 +93,85 @@ static void an_observed_gain_replaces_the_published_one(void **state)
     livemerge_free(m);
 }
 
+/* Jobs of a dataset, alone: losses 1/k, the target 0.1. */
+static void train_alone(struct livemerge *m, const char *set)
+{
+    for (int k = 1; k <= 10; k++) {
+        struct livemerge_epoch epoch = {.base = "bert",
+                                        .dataset = set,
+                                        .epoch = k,
+                                        .loss = 1.0 / k,
+                                        .target_loss = 0.1,
+                                        .epochs_max = 10};
+        livemerge_epoch(m, &epoch);
+        if (k == 10)
+            livemerge_ended(m, &epoch);
+    }
+}
+
+static double gain_after(struct livemerge *m, const char *first,
+                         const char *second)
+{
+    struct livemerge_side side[] = {side_of(first, 100), side_of(second, 100)};
+    struct firn_merge merge;
+    assert_true(livemerge_expect(m, side, FIRN_MERGE_AFTER, &merge));
+    return 100 / (merge.left_s[1] - 100);
+}
+
+/* b and d are like a and c. What b gained from a, and d did not gain from a, is
+ * a line over scores: d is expected to gain more from c, which is like it. */
+static void tasks_that_are_alike_by_embedding_gain_alike(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set;
+        double at[4];
+    } places[] = {{"a", {9, 1, 1, 1}},
+                  {"b", {8, 2, 1, 1}},
+                  {"c", {1, 1, 1, 9}},
+                  {"d", {1, 1, 2, 8}}};
+    struct livemerge *m = livemerge_new();
+    for (int i = 0; i < 4; i++) {
+        train_alone(m, places[i].set);
+        livemerge_place(m, "bert", places[i].set, places[i].at, 4);
+    }
+    for (int k = 1; k <= 4; k++) {
+        struct livemerge_epoch helped = {.base = "bert",
+                                         .dataset = "b",
+                                         .with = "a",
+                                         .kind = FIRN_MERGE_AFTER,
+                                         .epoch = k,
+                                         .loss = 0.5 / k,
+                                         .target_loss = 0.1,
+                                         .epochs_max = 10};
+        struct livemerge_epoch not_helped = helped;
+        not_helped.dataset = "d";
+        not_helped.loss = 1.2 / k;
+        livemerge_epoch(m, &helped);
+        livemerge_epoch(m, &not_helped);
+    }
+    assert_true(gain_after(m, "c", "d") > gain_after(m, "a", "d"));
+    /* The same after a restart, of which the places are a part. */
+    struct firn_buf text = {0};
+    struct firn_error err;
+    livemerge_save(m, &text);
+    struct livemerge *again = livemerge_new();
+    assert_int_equal(
+        livemerge_load(again, (struct firn_bytes){text.at, text.n}, &err),
+        FIRN_OK);
+    assert_true(gain_after(again, "c", "d") == gain_after(m, "c", "d"));
+    buf_release(&text);
+    livemerge_free(again);
+    livemerge_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(before_reports_the_gain_is_that_of_published_pairs),
         cmocka_unit_test(jobs_of_one_dataset_or_of_two_bases_are_not_merged),
         cmocka_unit_test(an_observed_gain_replaces_the_published_one),
+        cmocka_unit_test(tasks_that_are_alike_by_embedding_gain_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -531,6 +531,132 @@ static void a_job_begins_with_the_weights_of_one_that_ended(void **unused)
     loopscene_close(&s);
 }
 
+/* Jobs of dataset two were seen alone: losses 1/k. */
+static void know_two(struct loopscene *s)
+{
+    for (int k = 1; k <= 6; k++) {
+        struct livemerge_epoch epoch = {.base = "base",
+                                        .dataset = "two",
+                                        .epoch = k,
+                                        .loss = 1.0 / k,
+                                        .target_loss = (double)NAN};
+        livemerge_epoch(s->loop->desk.merges, &epoch);
+    }
+}
+
+/* b begins with the weights of a. */
+static struct live_job *open_after(struct loopscene *s, const char *setting)
+{
+    struct firn_error err = {0};
+    loopscene_open(s, LOOPSCENE_ONE, "ymir", false);
+    vec_add(&s->loop->desk.settings, "ymir.spatial=no");
+    if (setting != NULL)
+        vec_add(&s->loop->desk.settings, setting);
+    assert_int_equal(loop_new_round(s->loop, s->loop->desk.policy, &err),
+                     FIRN_OK);
+    loopscene_submit(s, "a", LOOPSCENE_TASK("one"));
+    loopscene_turn(s);
+    loopscene_submit(s, "b", LOOPSCENE_TASK("two"));
+    loopscene_pass(s, 120);
+    loopscene_done(s, "a");
+    loopscene_turn(s);
+    struct live_job *b = loopscene_job(s, "b");
+    assert_int_equal(b->state, LIVE_RUNNING);
+    assert_int_equal(b->how.after, 1);
+    know_two(s);
+    return b;
+}
+
+static void say_loss(struct loopscene *s, uint64_t epoch, double loss)
+{
+    struct live_job *job = loopscene_job(s, "b");
+    struct firn_error err = {0};
+    struct firn_trainer_report report = firn_trainer_report_unknown();
+    report.progress = 0.1 * (double)epoch;
+    report.step = 10 * epoch;
+    report.epoch = epoch;
+    report.step_s = 2;
+    report.loss = loss;
+    if (book_report(s->loop->book, job, job->attempt, &report,
+                    dock_now_s(&s->loop->dock), &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    loop_reported(s->loop, job);
+    loopscene_turn(s);
+}
+
+static void
+weights_that_hurt_are_taken_back_and_the_job_begins_anew(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct live_job *b = open_after(&s, NULL);
+    say_loss(&s, 1, 2.0); /* one epoch is too early */
+    assert_int_equal(b->state, LIVE_RUNNING);
+    say_loss(&s, 2, 1.0); /* 0.5 is expected alone */
+    assert_int_equal(b->anew, 2);
+    assert_int_not_equal(b->state, LIVE_RUNNING);
+    assert_non_null(strstr(b->why, "begins anew"));
+    loopscene_leave(&s, "b");
+    loopscene_pass(&s, 120);
+    assert_int_equal(b->state, LIVE_RUNNING);
+    assert_int_equal(b->attempt, 2);
+    assert_int_equal(loopscene_after(&s, "b"), 0);
+    const struct track *track = desk_track(&s.loop->desk, b->id);
+    assert_true(desk_job(&s.loop->desk, track)->done_s == 0);
+    say_loss(&s, 1, 1.0);
+    say_loss(&s, 2, 1.0); /* it is not taken back again */
+    assert_int_equal(b->state, LIVE_RUNNING);
+    loopscene_close(&s); /* a firnd that comes later knows */
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
+    assert_int_equal(loopscene_job(&s, "b")->anew, 2);
+    loopscene_close(&s);
+}
+
+/* A fine-tuning job's restart costs what its last start took. */
+static void a_restart_costs_what_the_last_start_took(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_job_spec spec;
+    struct firn_error err = {0};
+    loopscene_open(&s, LOOPSCENE_ONE, "ymir", false);
+    struct live_job *job = loopscene_submit(&s, "a", LOOPSCENE_TASK("one"));
+    loopscene_turn(&s);
+    desk_spec(&s.loop->desk, job, &spec);
+    assert_true(spec.restart_s < 0); /* not known: the policy's default */
+    struct firn_trainer_report report = firn_trainer_report_unknown();
+    report.prepare_s = 12.5;
+    for (int i = 0; i < 2; i++) { /* the second says nothing of it */
+        assert_int_equal(book_report(s.loop->book, job, job->attempt, &report,
+                                     dock_now_s(&s.loop->dock), &err),
+                         FIRN_OK);
+        report.prepare_s = -1;
+    }
+    desk_spec(&s.loop->desk, job, &spec);
+    assert_true(spec.restart_s == 12.5);
+    loopscene_close(&s);
+}
+
+static void weights_that_help_or_without_a_guard_are_kept(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    const struct live_job *b = open_after(&s, NULL);
+    say_loss(&s, 1, 0.9);
+    say_loss(&s, 2, 0.51); /* within a twentieth */
+    assert_int_equal(b->anew, 0);
+    assert_int_equal(b->state, LIVE_RUNNING);
+    loopscene_close(&s);
+    loopscene_remove(NULL);
+    folder_make(NULL);
+    b = open_after(&s, "ymir.guard=no");
+    say_loss(&s, 1, 2.0);
+    say_loss(&s, 2, 2.0);
+    assert_int_equal(b->anew, 0);
+    assert_int_equal(b->state, LIVE_RUNNING);
+    loopscene_close(&s);
+}
+
 static void weights_of_a_job_that_failed_are_not_given(void **unused)
 {
     (void)unused;
@@ -557,9 +683,8 @@ static void how_a_job_is_run_is_remembered(void **unused)
     struct loopscene s;
     struct firn_error err = {0};
     loopscene_open(&s, "1x4:v100@16", "fifo", false);
-    struct live_job *job = loopscene_submit(&s, "a",
-                                            "gpus: 4\ncheckpoint: {grace: 10}\n"
-                                            "can: [tensor, passes]");
+    struct live_job *job = loopscene_submit(
+        &s, "a", "gpus: 4\ncan: [tensor, passes]\ncheckpoint: {grace: 10}");
     loopscene_turn(&s);
     struct firn_how how = FIRN_HOW_AS_SUBMITTED;
     how.tensor = 2;
@@ -602,6 +727,9 @@ int main(void)
         CASE(a_drained_node_takes_both_away),
         CASE(a_job_begins_with_the_weights_of_one_that_ended),
         CASE(weights_of_a_job_that_failed_are_not_given),
+        CASE(weights_that_hurt_are_taken_back_and_the_job_begins_anew),
+        CASE(weights_that_help_or_without_a_guard_are_kept),
+        CASE(a_restart_costs_what_the_last_start_took),
         CASE(how_a_job_is_run_is_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIME_LIMIT_S = 60, TRIES = 3 };
+enum { TIME_LIMIT_S = 300, TRIES = 3 };
 enum { WORKS, REFUSED = 10, MOVED_AGAIN, DOES_NOT_WORK, FORGETS };
 
 static struct firn_buf good; /* the bytes of a good firn.db */

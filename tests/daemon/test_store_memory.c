@@ -152,6 +152,7 @@ static struct store *fill(void)
         job->request = mem_strdup(name);
         job->state = i == 1 ? LIVE_SUCCEEDED : LIVE_RUNNING;
         scene_add(store, job);
+        live_job_free(job);
     }
     struct firn_bytes value = {"value", 5};
     struct store_event event = {.at_s = 1, .job = 1, .kind = "k", .text = "t"};

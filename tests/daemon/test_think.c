@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LIMIT_S = 60 };
+enum { LIMIT_S = 240 };
 
 /* --- a policy that thinks for long --------------------------------------- */
 

@@ -21,7 +21,7 @@ for signal in TERM KILL TERM; do
     for ask in "eta rigid" "eta waits" "why rigid" "why waits" \
         "whatif --policy fifo,srtf" "plan --gpus 1 -- true"; do
         # shellcheck disable=SC2086 # words
-        FIRN_SOCKET=$socket timeout 100 "$FIRN" $ask >"$tmp/out" 2>&1
+        FIRN_SOCKET=$socket timeout 240 "$FIRN" $ask >"$tmp/out" 2>&1
         [ $? -ne 124 ] || fail "firn $ask does not end"
     done
     grep -q . "$tmp/out" || fail "firn plan says nothing"

@@ -4,7 +4,7 @@
 . tests/lib/firnd.sh
 only local "it is about firnd alone"
 [ "$(id -u)" = 0 ] || skip "the test does not run as root"
-timeout 60 "$firnd" --gpus 1x2:v100@16 --state "$tmp/state" \
+timeout 240 "$firnd" --gpus 1x2:v100@16 --state "$tmp/state" \
     --socket "$socket" 2>"$tmp/refused"
 status=$?
 [ "$status" = 2 ] || fail "firnd as root ended with status $status, not 2"

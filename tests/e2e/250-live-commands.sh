@@ -86,7 +86,7 @@ out_has '(held) is '
 # A followed log ends with its job, and an interrupt ends it at once.
 run 0 submit --name talks -- \
     sh -c 'echo one; sleep 0.5; echo two; printf "a\000b\n"'
-timeout 90 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
+timeout 240 "$FIRN" logs -f talks >"$tmp/out" 2>"$tmp/err" ||
     fail "the followed log does not end with its job"
 out_has one
 out_has two

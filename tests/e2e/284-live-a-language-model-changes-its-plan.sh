@@ -16,7 +16,7 @@ sys.exit(version < (2, 6))' 2>/dev/null || skip "there is no PyTorch 2.6 or late
 cat >"$tmp/train" <<END
 #!/bin/sh
 export FIRN_TRAIN_LIB="$lib" PYTHONPATH="$PWD/python" OMP_NUM_THREADS=1
-export PYTHONDONTWRITEBYTECODE=1
+export PYTHONDONTWRITEBYTECODE=1 TORCHINDUCTOR_CACHE_DIR="$tmp/inductor"
 exec "$python" "$PWD/examples/python/llm_parallel.py" --text "$PWD/README.md" \
     --steps 4 --lr 0.01 "\$@"
 END

@@ -13,7 +13,7 @@ later()
 {
     name=$1
     shift
-    timeout 60 sbatch --parsable -p inbox -J "$name" -o "$tmp/$name.out" "$@" \
+    timeout 240 sbatch --parsable -p inbox -J "$name" -o "$tmp/$name.out" "$@" \
         --wrap "echo \$CUDA_VISIBLE_DEVICES
             until [ -e '$tmp/go-$name' ]; do sleep 0.1; done" ||
         fail "sbatch failed"
@@ -22,7 +22,7 @@ later()
 # is_there ID STATE: does Slurm have it so? in_slurm waits for that.
 is_there()
 {
-    [ "$(timeout 60 squeue -h -a -t all -j "$1,$1" -o %T)" = "$2" ]
+    [ "$(timeout 240 squeue -h -a -t all -j "$1,$1" -o %T)" = "$2" ]
 }
 
 in_slurm()
@@ -33,7 +33,7 @@ in_slurm()
 # is_only WORDS: all that Slurm still has.
 is_only()
 {
-    [ "$(timeout 60 squeue -h -a -o '%i %P %T')" = "$1" ]
+    [ "$(timeout 240 squeue -h -a -o '%i %P %T')" = "$1" ]
 }
 
 up --policy fifo --set slurm.poll=0.1 --set slurm.inbox=inbox
@@ -46,14 +46,14 @@ wait_state own running
 [ "$(field own gpus)" = "n1[0]" ] || fail "own is on $(field own gpus)"
 
 # A failure is a failure.
-timeout 60 sbatch -Q -p inbox -J bad -o /dev/null --gres=gpu:1 \
+timeout 240 sbatch -Q -p inbox -J bad -o /dev/null --gres=gpu:1 \
     --wrap 'exit 3' || fail "sbatch failed"
 wait_state bad failed
 
 # Its GPUs are not given out a second time.
 submit ours 2 "" sleep 1
 wide=$(later wide -N2 --gpus-per-node=2) || fail "$wide"
-strange=$(timeout 60 sbatch --parsable -p inbox -o /dev/null --gres=gpu:1 \
+strange=$(timeout 240 sbatch --parsable -p inbox -o /dev/null --gres=gpu:1 \
     -J "x
 99|PENDING|inbox" --wrap 'exec sleep 3000') || fail "sbatch failed"
 wait_state wide pending
@@ -67,7 +67,7 @@ wait_state ours succeeded
 
 # The scheduler dies; of what waits one is taken away meanwhile.
 down KILL
-timeout 60 scancel "$strange"
+timeout 240 scancel "$strange"
 up --policy fifo --set slurm.poll=0.1 --set slurm.inbox=inbox
 wait_state x-99-PENDING-inbox cancelled
 [ "$(field first state)" = running ] || fail "first is $(field first state)"
@@ -80,7 +80,7 @@ wait_state first cancelled
 in_slurm "$first" CANCELLED
 wait_state wide running
 in_slurm "$wide" RUNNING
-timeout 60 scancel "$wide"
+timeout 240 scancel "$wide"
 wait_state wide cancelled
 
 # What cannot be placed is as it was, and so is what is not for us.

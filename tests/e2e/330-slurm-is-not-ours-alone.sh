@@ -9,9 +9,9 @@ FIRND_ENGINE=slurm
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 slurm_up 3x2:v100@16
 # Another user has all of n0.
-timeout 60 sbatch -Q -w n0 --gres=gpu:2 -o /dev/null --wrap 'exec sleep 3000' ||
+timeout 240 sbatch -Q -w n0 --gres=gpu:2 -o /dev/null --wrap 'exec sleep 3000' ||
     fail "sbatch failed"
-others=$(timeout 60 sbatch --parsable -w n1 --gres=gpu:v100s0:1 -o /dev/null \
+others=$(timeout 240 sbatch --parsable -w n1 --gres=gpu:v100s0:1 -o /dev/null \
     --wrap 'exec sleep 3000') || fail "sbatch failed"
 both_run()
 {
@@ -32,7 +32,7 @@ wait_state two running
 
 # They go when their user takes them away.
 scancel -w n0 --state=RUNNING
-timeout 60 scontrol update NodeName=n2 State=DRAIN Reason="new fan" ||
+timeout 240 scontrol update NodeName=n2 State=DRAIN Reason="new fan" ||
     fail "not drained"
 wait_field two gpus 'n0\[0-1\]'
 wait_state two running
@@ -42,16 +42,16 @@ out_has 'new fan'
 
 # A node dies, its administrator tells Slurm, and it comes back empty.
 tools/slurm-bed kill n0 --steps --dir "$bed" || fail "not killed"
-timeout 60 scontrol update NodeName=n0 State=DOWN Reason="no power" ||
+timeout 240 scontrol update NodeName=n0 State=DOWN Reason="no power" ||
     fail "not down"
 tools/slurm-bed start n0 --dir "$bed" || fail "not started"
 is_back()
 {
-    [ -n "$(timeout 20 sinfo -h -r -n n0 -t idle,mixed,allocated -o %N)" ]
+    [ -n "$(timeout 240 sinfo -h -r -n n0 -t idle,mixed,allocated -o %N)" ]
 }
 await "n0 does not come back" is_back
 # Who has heard of this has heard of n0 what there was to hear.
-timeout 60 scontrol update NodeName=n2 State=RESUME || fail "not resumed"
+timeout 240 scontrol update NodeName=n2 State=RESUME || fail "not resumed"
 is_mended()
 {
     api GET /nodes >"$tmp/out" && ! grep -q 'new fan' "$tmp/out"
@@ -64,9 +64,9 @@ wait_state two running
 # The controller dies: jobs run on, submits are taken. What it has not written
 # down, which it does every few seconds, it has forgotten.
 starts=$(field two epoch)
-timeout 60 scontrol update JobId="$others" Comment=from-now-on ||
+timeout 240 scontrol update JobId="$others" Comment=from-now-on ||
     fail "not updated"
-timeout 60 scontrol update NodeName=n1 Comment=from-now-on ||
+timeout 240 scontrol update NodeName=n1 Comment=from-now-on ||
     fail "not updated"
 for of in job node; do # one after the other
     await "Slurm writes no ${of}s down" \

@@ -65,8 +65,8 @@ slurm_up()
 # slurm_nodes: prints the nodes that run a job of Slurm, "n0 n2".
 slurm_nodes()
 {
-    list=$(timeout 20 squeue -h -t R -o %N | paste -s -d , -)
-    [ -z "$list" ] || timeout 20 scontrol show hostnames "$list" | sort -u |
+    list=$(timeout 240 squeue -h -t R -o %N | paste -s -d , -)
+    [ -z "$list" ] || timeout 240 scontrol show hostnames "$list" | sort -u |
         xargs
 }
 

@@ -225,6 +225,34 @@ static void lora_trains_only_the_adapters(void **state)
     assert_true(m.is_extrapolated);
 }
 
+/* Frozen and sharded weights do not move: 70B with LoRA over 8 GPUs was said to
+ * need 109 GiB more for fragmentation of the whole model. */
+static void frozen_and_sharded_weights_do_not_fragment(void **state)
+{
+    (void)state;
+    struct firn_memory_job j = job("llama-3-70b", 2048, 2);
+    j.precision = FIRN_PRECISION_BF16;
+    j.is_checkpointing = true;
+    j.lora_rank = 8;
+    j.lora_on = FIRN_LLM_Q | FIRN_LLM_V;
+    j.zero = 3;
+    j.dp = 8;
+    struct firn_memory m = firn_memory_of(&j, NULL);
+    assert_true(m.expected_mib < 40 * 1024);
+    assert_true(m.device_mib < 80 * 1024);
+    /* Trained replicas keep what calibration found: 1.577 bytes a parameter. */
+    struct firn_memory_fit fit = bare();
+    fit.frag_param = 1;
+    struct firn_memory_job t = tiny();
+    t.is_checkpointing = true;
+    m = firn_memory_of(&t, &fit);
+    assert_true(near((m.reserved_mib - m.alloc_mib) * MIB, TINY_W));
+    t.dp = 4;
+    t.zero = 3;
+    m = firn_memory_of(&t, &fit);
+    assert_true(near((m.reserved_mib - m.alloc_mib) * MIB, TINY_W / 4.0));
+}
+
 static void parts_add_up_and_the_interval_holds_the_expected(void **state)
 {
     (void)state;
@@ -310,6 +338,7 @@ int main(void)
         cmocka_unit_test(tensor_parallel_divides_all_but_the_norms),
         cmocka_unit_test(zero_divides_stage_by_stage),
         cmocka_unit_test(lora_trains_only_the_adapters),
+        cmocka_unit_test(frozen_and_sharded_weights_do_not_fragment),
         cmocka_unit_test(parts_add_up_and_the_interval_holds_the_expected),
         cmocka_unit_test(jobs_that_make_no_sense_are_refused),
         cmocka_unit_test(what_was_not_measured_is_extrapolated),

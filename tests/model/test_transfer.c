@@ -270,10 +270,31 @@ static void gain_of_the_first_epochs_predicts_when_a_transfer_ends(void **state)
     assert_true(off_gain < 0.2); /* the paper: 11 to 15 % */
 }
 
+/* Bins (1, 3) and (3, 1): halves of (1/4, 3/4) and (3/4, 1/4), whose cosine is
+ * 0.375 / 0.625. To the trivial task: (1/3, 0.6) and (2/3, 0.4), cosine
+ * 0.462222 / sqrt(0.471111 x 0.604444) = 0.866186. */
+static void a_source_far_from_trivial_teaches_more(void **state)
+{
+    (void)state;
+    const double a[] = {1, 3}, b[] = {3, 1}, even[] = {7, 7}, none[] = {0, 0};
+    const double bad[] = {1, (double)NAN};
+    const double much[] = {100, 300}; /* of more samples */
+    assert_near(firn_transfer_score(a, b, 2), 0.6 + 0.15 * 0.133814, 1e-6);
+    assert_near(firn_transfer_score(much, b, 2), firn_transfer_score(a, b, 2),
+                1e-12);
+    assert_near(firn_transfer_score(a, even, 2), 0.866186 + 0.15 * 0.133814,
+                1e-6);
+    assert_near(firn_transfer_score(even, a, 2), 0.866186, 1e-6);
+    assert_near(firn_transfer_score(a, a, 2), 1 + 0.15 * 0.133814, 1e-6);
+    assert_true(isnan(firn_transfer_score(a, none, 2)));
+    assert_true(isnan(firn_transfer_score(bad, a, 2)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gain_is_the_relative_improvement),
+        cmocka_unit_test(a_source_far_from_trivial_teaches_more),
         cmocka_unit_test(gain_is_a_line_in_the_score),
         cmocka_unit_test(a_prior_counts_for_as_many_rows_as_it_is_trusted),
         cmocka_unit_test(spatial_iterations_are_equation_four),

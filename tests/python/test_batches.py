@@ -137,10 +137,10 @@ class Batches(unittest.TestCase):
     def test_a_trainer_says_what_it_can(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = farm.run(1, lambda: job(epochs=1, folder=folder))
-        self.assertEqual(found["can"], ["batch", "freeze", "resize"])
-        self.assertEqual(found["heard"][0]["can"], ["batch", "freeze", "resize"])
+        self.assertEqual(found["can"], ["after", "batch", "freeze", "resize"])
+        self.assertEqual(found["heard"][0]["can"], ["after", "batch", "freeze", "resize"])
         declined = farm.run(1, lambda: job(epochs=1, batch_orders=False))
-        self.assertEqual(declined["can"], ["freeze"])
+        self.assertEqual(declined["can"], ["after", "freeze"])
         kept = farm.run(
             1, lambda: job(epochs=1, batch_orders=False), FIRN_BATCH="24"
         )

@@ -34,7 +34,10 @@ class Fixed:
         return self.x[i % 8], self.y[i % 8]
 
 
-def train(kind: str, threads: int, batch: int, steps: int) -> dict:
+GRADIENT_MIB = 42.6  # of ResNet18
+
+
+def train(kind: str, threads: int, batch: int, steps: int, order: str = "tree") -> dict:
     """Peak memory, and CPU milliseconds of a turn and of a switch."""
     from models import Basic, cnn, resnet
 
@@ -56,6 +59,7 @@ def train(kind: str, threads: int, batch: int, steps: int) -> dict:
         threads=threads,
         batch_size=batch,
         one_backward=True,
+        sum=order,
     )
     switches: list[float] = []
     inner = job._enter
@@ -96,14 +100,25 @@ class Costs(unittest.TestCase):
     def test_a_switch_of_resnet18_takes_one_per_cent_at_most(self) -> None:
         self.switch("resnet18", 32, 0.01)
 
-    def test_eight_threads_take_hardly_more_memory_than_one(self) -> None:
+    def peaks(self, order: str) -> dict[int, float]:
+        """MiB by V."""
         rss = {}
         for threads in (1, 2, 8):
-            found = farm.run(1, lambda v=threads: train("resnet18", v, 32, 2))
+            found = farm.run(
+                1, lambda v=threads: train("resnet18", v, 32, 2, order)
+            )
             rss[threads] = found["rss_mib"]
-        print(f"peak MiB by V: {rss}, {rss[8] / rss[1]:.3f}", file=sys.stderr)
+        print(f"{order}: peak MiB by V: {rss}", file=sys.stderr)
+        return rss
+
+    def test_a_chain_of_eight_takes_hardly_more_memory_than_one(self) -> None:
+        rss = self.peaks("chain")
         self.assertLessEqual(rss[8], 1.1 * rss[1])
         self.assertLessEqual(rss[8], 1.03 * rss[2])
+
+    def test_a_tree_of_eight_holds_two_gradients_more_than_a_chain(self) -> None:
+        rss = self.peaks("tree")
+        self.assertLessEqual(rss[8], 1.03 * rss[2] + 2 * GRADIENT_MIB)
 
 
 if __name__ == "__main__":

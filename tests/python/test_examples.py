@@ -56,6 +56,19 @@ class Examples(unittest.TestCase):
         for word in ("similarity", "alone", "temporal", "spatial", "switch"):
             self.assertIn(word, output)
 
+    def test_the_trainer_ends_with_the_same_weights_on_two_processes(self) -> None:
+        try:
+            import peft  # noqa: F401
+            import transformers  # noqa: F401
+        except ImportError:
+            self.skipTest("transformers or peft is not installed")
+        small = ("--samples", "24", "--batch", "2", "--epochs", "1")
+        for more in ((), ("--lora",)):
+            alone = run("trainer", 1, *small, *more, LOCAL_WORLD_SIZE="1")
+            two = run("trainer", 2, *small, *more, LOCAL_WORLD_SIZE="2")
+            self.assertEqual(two.splitlines()[-1], alone.splitlines()[-1])
+            self.assertIn("weights", alone)
+
 
 if __name__ == "__main__":
     unittest.main()

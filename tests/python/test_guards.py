@@ -262,6 +262,12 @@ class Kept(unittest.TestCase):
         self.assertEqual(farm.differing(whole, found), [])
         self.assertGreater(whole["epoch loss"], 0)
 
+    def test_buffers_of_all_kinds_go_through_torch_distributed(self) -> None:
+        run = lambda **o: lambda: train(Masked(), Rows(), **o)  # noqa: E731
+        one = farm.run(1, run())
+        two = farm.run(2, run(through="distributed"))
+        self.assertEqual(farm.differing(one, two), [])
+
     def test_every_kind_of_number_is_stored_with_its_bits(self) -> None:
         for name, dtype in pack.RAW.items():
             size = torch.empty((), dtype=dtype).element_size()

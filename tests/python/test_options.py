@@ -42,13 +42,17 @@ class Options(unittest.TestCase):
         )
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
-    def test_all_options_of_the_class_are_listed(self) -> None:
+    def test_all_options_of_the_classes_are_listed(self) -> None:
         try:
-            from firn.torch.options import Options as Known
+            from firn.torch.options import Options as Elastic
         except ImportError:
             self.skipTest("PyTorch is not installed")
-        listed = [o[0] for o in list_options.options(list_options.SOURCE.read_text())]
-        self.assertEqual(listed, [f.name for f in dataclasses.fields(Known)])
+        from firn.freezer import Options as Freezing
+
+        for name, known in (("options", Elastic), ("freezing options", Freezing)):
+            source = list_options.TABLES[name].read_text()
+            listed = [option[0] for option in list_options.options(source)]
+            self.assertEqual(listed, [f.name for f in dataclasses.fields(known)])
 
 
 if __name__ == "__main__":

@@ -200,6 +200,16 @@ class After(Scene):
         found = farm.run(1, lambda: train(1, 16, 2), **mine, **after)
         self.assertEqual(found[f"began {MATE}"], "")
 
+    def test_a_job_that_begins_anew_forgets_its_checkpoints_once(self) -> None:
+        mine = {"FIRN_JOB": LEAD, "FIRN_DIR": f"{self.folder}/{LEAD}"}
+        fresh = farm.run(1, lambda: train(0, 32, 1), FIRN_JOB=LEAD)
+        farm.run(1, lambda: train(0, 32, 2), **mine)
+        again = farm.run(1, lambda: train(0, 32, 1), **mine, FIRN_ANEW="2")
+        self.assertEqual(farm.differing(again, fresh), [])
+        done = farm.run(1, lambda: train(0, 32, 1), **mine, FIRN_ANEW="2")
+        self.assertEqual(done[f"steps {LEAD}"], 4)  # resumed at its end
+        self.assertTrue(self.newest(LEAD).endswith("04.ckpt"))
+
     def test_an_ended_job_without_checkpoints_changes_nothing(self) -> None:
         after = {"FIRN_AFTER": self.folder, "FIRN_AFTER_JOB": "9"}
         found = farm.run(1, lambda: train(1, 16, 1), FIRN_JOB="1", **after)
@@ -312,7 +322,11 @@ class Reports(Scene):
             self.assertEqual((last["progress"], last["epoch"]), (1, 2))
             self.assertEqual(last["metric"], metric)
             can = set(mine[0][3]["can"].split(","))
-            self.assertEqual(can, {"resize", "freeze", "after", "partner"})
+            self.assertLessEqual({"resize", "after", "partner"}, can)
+            place = last["embedding"]
+            self.assertEqual(len(place), 32)
+            self.assertGreater(sum(place), 0)
+            self.assertGreater(last["prepare_s"], 0)
             own_s = sum(last["part_s"].values())
             self.assertGreater(last["step_s"], own_s)  # counts the partner's steps
 

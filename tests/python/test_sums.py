@@ -129,7 +129,7 @@ LAYOUTS = {
 
 
 def places(nprocs: int, nthreads: tuple[int, ...]) -> list[Place]:
-    """All placements that are tried on so many processes."""
+    """The placements that are tried on this number of processes."""
     layouts = [even_layout(v, nprocs) for v in nthreads if v >= nprocs]
     found = []
     for owner in layouts + list(LAYOUTS.get(nprocs, ())):
@@ -186,7 +186,7 @@ class Ways(unittest.TestCase):
         }
 
     def check(self, nprocs: int, *orders: str) -> None:
-        """All ways on so many processes."""
+        """All ways on this number of processes."""
         found = farm.run(nprocs, lambda: by_all_ways(nprocs, orders or tree.ORDERS))
         self.assertTrue(found)
         for name, digest in found.items():

@@ -98,7 +98,7 @@ def arguments(folder: str, **more: Any) -> TrainingArguments:
 
 def train(folder: str, model: Any = None, stop_at: int = 0, **more: Any) -> dict:
     """A script of the Trainer, with the two lines."""
-    options = {k: more.pop(k) for k in ("save_frozen",) if k in more}
+    options = {k: more.pop(k) for k in ("save_frozen", "through") if k in more}
     options["threads"] = more.pop("threads", 4)
     callbacks = more.pop("callbacks", [])
     trainer = Trainer(
@@ -194,6 +194,11 @@ class Trainers(unittest.TestCase):
         one = run(1, work("one", gradient_accumulation_steps=4))
         four = run(1, lambda: train(self.at("four")))
         self.assertEqual(farm.differing(one, four), [])
+
+    def test_gradients_go_through_the_process_group_of_accelerate(self) -> None:
+        one = run(1, lambda: train(self.at("one")))
+        two = run(2, lambda: train(self.at("two"), through="distributed"))
+        self.assertEqual(farm.differing(one, two), [])
 
     def test_a_fraction_of_an_epoch_and_max_steps_end_the_training(self) -> None:
         half = run(1, lambda: train(self.at("half"), num_train_epochs=0.5))

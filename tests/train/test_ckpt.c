@@ -520,6 +520,32 @@ static void bad_sections_and_names_are_refused(void **state)
     assert_int_equal(folder_count(), 0);
 }
 
+static void write_step(const char *name, uint64_t step)
+{
+    struct firn_ckpt_writer *w = NULL;
+    struct firn_error err;
+    assert_int_equal(firn_ckpt_create(&w, folder_path(), name, step, &err),
+                     FIRN_OK);
+    assert_int_equal(firn_ckpt_commit(w, 0, &err), FIRN_OK);
+}
+
+static void a_job_that_begins_anew_loses_its_checkpoints_once(void **state)
+{
+    (void)state;
+    struct firn_error err = {0};
+    write_step("7", 4);
+    write_step("7", 8);
+    write_step("7-2", 8); /* another job's */
+    assert_int_equal(firn_ckpt_anew(folder_path(), "7", 3, &err), FIRN_OK);
+    assert_int_equal(folder_count(), 2); /* the other's, and the mark */
+    write_step("7", 2);
+    assert_int_equal(firn_ckpt_anew(folder_path(), "7", 3, &err), FIRN_OK);
+    assert_int_equal(folder_count(), 3); /* of this beginning: it stays */
+    assert_int_equal(firn_ckpt_anew(folder_path(), "7", 5, &err), FIRN_OK);
+    assert_int_equal(folder_count(), 2); /* begun anew once more */
+    assert_int_equal(firn_ckpt_anew("/nowhere", "7", 1, &err), FIRN_OK);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, folder_make, folder_remove)
 
 int main(void)
@@ -541,6 +567,7 @@ int main(void)
         CASE(a_dropped_checkpoint_leaves_nothing),
         CASE(what_a_crash_left_is_swept_and_what_is_written_is_not),
         CASE(bad_sections_and_names_are_refused),
+        CASE(a_job_that_begins_anew_loses_its_checkpoints_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,35 @@ static void a_report_is_written_as_small_json(void **state)
     assert_int_equal(n, strlen(text));
 }
 
+static void an_embedding_and_the_time_of_a_start_read_back(void **state)
+{
+    (void)state;
+    char text[TEXT];
+    double variance[LAYERS];
+    struct firn_trainer_report r = sample(NULL), back;
+    struct firn_error err = {0};
+    r.prepare_s = 12.5;
+    r.nembedding = FIRN_MESSAGE_EMBEDDING;
+    for (int i = 0; i < r.nembedding; i++)
+        r.embedding[i] = 1.0 / (1 + i);
+    assert_true(firn_trainer_report_write(text, TEXT, &r) < TEXT);
+    assert_int_equal(read_text(&back, variance, text, &err), FIRN_OK);
+    assert_true(back.prepare_s == 12.5);
+    assert_int_equal(back.nembedding, r.nembedding);
+    assert_memory_equal(back.embedding, r.embedding, sizeof r.embedding);
+    r.embedding[3] = (double)NAN; /* is left out as a whole */
+    firn_trainer_report_write(text, TEXT, &r);
+    assert_null(strstr(text, "embedding"));
+    assert_int_equal(read_text(&back, variance, "{\"embedding\":[1,-2]}", &err),
+                     FIRN_EINVAL);
+    char many[TEXT] = "{\"embedding\":[0";
+    for (int i = 0; i < FIRN_MESSAGE_EMBEDDING; i++)
+        strcat(many, ",0");
+    strcat(many, "]}");
+    assert_int_equal(read_text(&back, variance, many, &err), FIRN_EINVAL);
+    assert_non_null(strstr(err.text, "more than 32 numbers"));
+}
+
 static void what_does_not_fit_is_measured_and_not_written(void **state)
 {
     (void)state;
@@ -402,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_is_written_as_small_json),
+        cmocka_unit_test(an_embedding_and_the_time_of_a_start_read_back),
         cmocka_unit_test(what_does_not_fit_is_measured_and_not_written),
         cmocka_unit_test(what_is_written_reads_back_bit_by_bit),
         cmocka_unit_test(a_locale_with_commas_changes_nothing),

@@ -63,6 +63,8 @@ class Batches:
         """Why batch orders are declined; empty: they are obeyed."""
         if not hasattr(self.plan, "rebatch"):
             return "a stream has no batches of its own to cut"
+        if "partner" in self._used:
+            return "its steps alternate with those of a co-trained job"
         if self.options.scheduler is not None and self.options.scheduler_by == "step":
             return "its learning-rate scheduler counts steps"
         return "" if self.options.batch_orders else "batch_orders is False"

@@ -46,6 +46,7 @@ from firn.torch.deciding import Decides
 from firn.torch.freeze import Freezing, Options as FreezeOptions, layers_of
 from firn.torch.loader import Inline, Plan, Shared
 from firn.torch.losses import Losses
+from firn.torch.probe import Probe
 from firn.torch.saving import resume, save
 
 
@@ -127,6 +128,12 @@ class Elastic(Decides, Batches):
         self.began_with = ""
         if not self.resumed and o.partner is None:
             begin_after(self)
+        embeds = None if o.one_backward else o.embeds
+        named = model.named_parameters()
+        self.probe = Probe([p for n, p in named if embeds is not None and embeds(n)])
+        if self.resumed or self.began_with:
+            self.probe.stop()
+        self._prepared_s = 0.0
         self.freezing.apply()
         self.watch = guards.Turns(self)
 
@@ -454,6 +461,8 @@ class Elastic(Decides, Batches):
         self._nbackward = 0
         self.watch.begin()
         self._in_turn = True
+        if self._prepared_s == 0:
+            self._prepared_s = lib().firn_process_age_s()
         self._turn_since = self._now()
         return data
 
@@ -504,6 +513,7 @@ class Elastic(Decides, Batches):
         self._add_time("forward", whole - backward)
         self.watch.end()
         self.watch.check_gradients()
+        self.probe.take()
         since = time.perf_counter()
         grads = self.reducer.put(thread)
         self._spent("reduce", since)
@@ -640,6 +650,7 @@ class Elastic(Decides, Batches):
             nthreads=self.place.nthreads,
             nprocs=self.place.nprocs,
             psi=self.freezer.psi,
+            prepare_s=self._prepared_s or -1.0,
         )
         if loss is not None and math.isfinite(loss):
             numbers["loss"] = loss
@@ -649,7 +660,11 @@ class Elastic(Decides, Batches):
             parts, numbers["step_s"] = {}, -1.0  # a first step says little
         self._said_can = True
         self.reporter.say(
-            parts=parts, variance=self.variance or (), can=self.can(), **numbers
+            parts=parts,
+            variance=self.variance or (),
+            can=self.can(),
+            embedding=self.probe.embedding() if self.epoch <= 2 else (),
+            **numbers,
         )
 
     # --- the end ---------------------------------------------------------------

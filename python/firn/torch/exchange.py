@@ -383,6 +383,11 @@ class Exchange:
 
     # --- turns ----------------------------------------------------------------
 
+    @property
+    def overlaps(self) -> bool:
+        """Has this turn's backward pass handed gradients over already?"""
+        return self._sent > 0
+
     def begin(self, one_backward: bool) -> None:
         """A turn begins. ``one_backward``: it has one backward pass, which may
         add to the sums by itself and, in the last turn, send them."""
@@ -493,7 +498,8 @@ class Exchange:
     def _bcast(self, some: list[torch.Tensor], root: int) -> None:
         """Tensors of one type as one."""
         whole = torch.cat([t.detach().reshape(-1) for t in some])
-        dist.broadcast(whole, root, group=self.group)
+        # as bytes: gloo has no booleans and 16-bit integers
+        dist.broadcast(whole.view(torch.uint8), root, group=self.group)
         for tensor, part in zip(some, whole.split([t.numel() for t in some])):
             tensor.data.copy_(part.view(tensor.shape))
 

@@ -269,7 +269,7 @@ class Turns:
     @staticmethod
     def _are_taken_early(job: "Elastic") -> bool:
         """A reducer may take gradients during the backward pass."""
-        return bool(getattr(job.reducer, "overlaps", False))
+        return bool(job.options.one_backward)
 
     def close(self) -> None:
         """The optimiser is the program's again."""

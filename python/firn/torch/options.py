@@ -28,8 +28,8 @@ class Options:
     epochs: int = 1
     """Passes over the data set, in ordinary steps."""
     max_steps: int = 0
-    """The training ends after so many ordinary steps, if that is before the last
-    epoch's end; 0: no limit."""
+    """The number of ordinary steps after which the training ends, if that is before
+    the last epoch's end; 0: no limit."""
     seed: int = 0
     """Thread v's generators are seeded with seed + v."""
     layout: Sequence[int] | None = None
@@ -101,13 +101,14 @@ class Options:
     offload: bool = False
     """From CUDA: gradients go to the host by copies of their own stream."""
     compare_every: int = 100
-    """All processes compare a hash of their weights every so many steps and before
-    each checkpoint, and end with an error if they differ; 0: never."""
+    """Steps between two comparisons of a hash of the weights across all processes,
+    which is also made before each checkpoint; a difference is an error. 0: no
+    comparison."""
     folder: str | None = None
     """The folder of checkpoints; None: FIRN_DIR; neither: none are written."""
     every_steps: int = 0
-    """A checkpoint is written every so many steps; 0: only at the end, at a stop,
-    after decisions and by FIRN_CKPT_EVERY_S."""
+    """Steps between two checkpoints; 0: they are written only at the end, at a
+    stop, after decisions and by FIRN_CKPT_EVERY_S."""
     keep: int = 2
     """Checkpoint files that are kept; older ones are removed."""
     save_frozen: bool = True
@@ -139,6 +140,10 @@ class Options:
     begins_with: Callable[[str], bool] | None = None
     """Which parameters a job takes from the ended job of FIRN_AFTER, by name;
     None: all that have the same name, shape and type there."""
+    embeds: Callable[[str], bool] | None = None
+    """Of a fine-tuning job: the parameters, by name, that all jobs of its base
+    have; their first gradients are reported as the task's embedding
+    (firn.torch.probe). None: none is. Not with ``one_backward``."""
     on_stop: str = "exit"
     """When ordered to stop: "exit" with status 83, or "return" from the loop."""
     ablate: Sequence[str] = ()

@@ -109,7 +109,8 @@ class Parallel:
                    ``cross_entropy`` of this module
     clip           the most that the norm of the gradient may be; 0: any
     folder         of checkpoints (default: FIRN_DIR); None: none are written
-    every_steps    a checkpoint after so many steps; 0: by FIRN_CKPT_EVERY_S
+    every_steps    steps between two checkpoints; 0: none between. Those by
+                   FIRN_CKPT_EVERY_S are written beside them
     keep           checkpoints that stay
     also           objects with state_dict() and load_state_dict() whose state
                    is JSON (a learning-rate scheduler), by name; or a function
@@ -348,8 +349,8 @@ class Parallel:
 
     def __iter__(self) -> Iterator[list[int]]:
         """Numbers of the samples of each pass, to the end of the training."""
-        if self.step < self.steps:  # an order that came before the first step
-            (self.stopped,) = self._agreed(self.reporter.orders().stop > 0)
+        if self.step < self.steps:
+            self.stopped = self._stops_early()
         while self.step < self.steps and not self.stopped:
             for number, one in enumerate(self.passes):
                 self._pass, self._inside = one, True
@@ -433,6 +434,16 @@ class Parallel:
         flags = torch.tensor(asked, dtype=torch.int32)
         dist.all_reduce(flags, dist.ReduceOp.MAX)
         return [bool(flag) for flag in flags.tolist()]
+
+    def _stops_early(self) -> bool:
+        """An order to stop that came before the first step. A process that
+        loads its modules may have left already: the others follow it."""
+        try:
+            return self._agreed(self.reporter.orders().stop > 0)[0]
+        except RuntimeError:
+            if self.on_stop == "exit" and self.reporter.orders().stop > 0:
+                os._exit(EXIT_CHECKPOINT)
+            raise
 
     def say(self, text: str) -> None:
         """A line of process 0 on standard error."""

@@ -190,7 +190,7 @@ def norm_of(
 
 
 def clip(held: Sequence[Held], norm: torch.Tensor, most: float) -> None:
-    """Scales the gradient to at most that norm; no word to the host."""
+    """Scales the gradient to at most that norm, without a copy to the host."""
     grads = [g for one in held if (g := gradient_of(one)) is not None]
     factor = (most / (norm + 1e-6)).clamp(max=1.0)
     for grad in grads:

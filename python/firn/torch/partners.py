@@ -284,7 +284,7 @@ def _open(
     work: Work, partner: finetune.Mate | None, shared: Callable[[str], bool]
 ) -> Elastic:
     """The session of a job."""
-    options = {"begins_with": shared, **work.options}
+    options = {"begins_with": shared, "embeds": shared, **work.options}
     after = options.pop("on_epoch", None)
 
     def on_epoch(job: Elastic) -> None:

@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Any, Container, Iterable
 import torch
 
 from firn import FirnError
-from firn._lib import EIO
+from firn._lib import EIO, call
 from firn.ckpt import Checkpoint, View, Writer
+from firn.group import number_of
 from firn.torch import hashing, states
 from firn.torch.pack import DTYPE, KIND, of_stored, pack, to_stored, unpack
 
@@ -320,6 +321,15 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
             job.source.load(job._data_place(thread), epoch, batch, data)
 
 
+def begin_anew(job: "Elastic") -> None:
+    """Process 0 removes the job's checkpoints, once, if it is to begin anew
+    (FIRN_ANEW; see firn/ckpt.h)."""
+    attempt = number_of("FIRN_ANEW", 0, 0, 1 << 30)
+    if attempt > 0 and job.options.partner is None:
+        folder, name = job.folder.encode(), job.name.encode()
+        call("firn_ckpt_anew", folder, name, attempt)
+
+
 def _file(job: "Elastic", step: int) -> str:
     """The path of the checkpoint after a step."""
     return os.path.join(job.folder, f"{job.name}-{step:012d}.ckpt")
@@ -333,6 +343,7 @@ def _open(job: "Elastic", at: int | None) -> "Checkpoint | None":
         if os.path.exists(_file(job, at)):
             ckpt, step = Checkpoint.open(_file(job, at)), at
     elif job.place.rank == 0:
+        begin_anew(job)
         ckpt, refused = Checkpoint.newest(job.folder, job.name)
         if refused:
             job.message = f"passed over: {refused}"

@@ -50,7 +50,7 @@ def check(dataset: Any, options: Options) -> None:
 
 
 class Plan:
-    """An epoch of a stream: so many batches of each thread."""
+    """An epoch of a stream: the same number of batches for each thread."""
 
     def __init__(self, batch_size: int, nbatches: int) -> None:
         if batch_size < 1:

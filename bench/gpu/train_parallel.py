@@ -1,0 +1,160 @@
+"""train_parallel.py - what a split model costs and holds, on one GPU.
+
+Writes parallel.csv: milliseconds of a step, peak MiB of tensors and the loss
+after the last step, for the example's model
+
+    plain      a loop of PyTorch alone, the same batch and precision
+    alone      firn.torch.parallel, t = 1 d = 1
+    tensor     t = 2, two processes on one GPU, gloo
+    replicas   d = 2, two processes on one GPU, gloo
+
+NCCL refuses two processes on one GPU, so the last two send their messages
+through host memory by gloo: their memory and losses are those of two GPUs, their
+times are not, and the table says so in its column "link". Sharded weights are
+not measured here: FSDP over gloo with CUDA tensors has not been tried.
+
+    python3 train_parallel.py --out DIR
+    python3 train_parallel.py --device cpu --tiny --out DIR     # a smoke test
+"""
+import argparse
+import csv
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "examples", "python")]
+
+WARM, STEPS = 3, 12
+RUNS = {"plain": (1, 1), "alone": (1, 1), "tensor": (2, 2), "replicas": (2, 1)}
+
+
+def shape_of(args):
+    if args.tiny:
+        return dict(hidden=64, layers=2, heads=4, vocab=256, seq=32)
+    return dict(hidden=2048, layers=12, heads=16, vocab=50257, seq=1024)
+
+
+def measure(run, device, times, peaks):
+    """Called after each step."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        peaks.append(torch.cuda.max_memory_allocated(device) / 2**20)
+    times.append(time.perf_counter())
+
+
+def plain(args, model, text, device, batch):
+    """The loop that the others are compared with."""
+    import torch
+    from torch.nn import functional as F
+
+    model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    times, peaks, loss = [], [], None
+    for step in range(WARM + STEPS):
+        tokens = text[list(range(step * batch, (step + 1) * batch))].to(device)
+        with torch.autocast(device.type, torch.bfloat16):
+            logits = model(tokens[:, :-1])
+        loss = F.cross_entropy(logits.float().flatten(0, 1), tokens[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        measure(None, device, times, peaks)
+    return times, peaks, float(loss.detach())
+
+
+def worker(args):
+    """One process; process 0 prints its result as JSON."""
+    import torch
+    from llm_parallel import Model, Text
+
+    from firn.torch.parallel import Parallel, cross_entropy
+
+    torch.manual_seed(1)
+    shape = shape_of(args)
+    model, batch = Model(**shape, kind="sdpa"), 4 if args.tiny else 8
+    text = Text(None, shape["vocab"], shape["seq"])
+    if args.worker == "plain":
+        device = torch.device(args.device)
+        times, peaks, loss = plain(args, model, text, device, batch)
+    else:
+        times, peaks = [], []
+        run = Parallel(
+            model,
+            lambda params: torch.optim.AdamW(params, lr=1e-3),
+            steps=WARM + STEPS,
+            batch=batch,
+            precision="amp",
+            clip=1.0,
+            logits="split",
+            backend="gloo",
+            on_step=lambda r: measure(r, r.device, times, peaks),
+        )
+        for samples in run:
+            tokens = text[samples].to(run.device)
+            run.backward(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]))
+        loss = run.loss
+        run.close()
+    gaps = [1e3 * (b - a) for a, b in zip(times[WARM - 1 :], times[WARM:])]
+    if int(os.environ.get("RANK", "0")) == 0:
+        peak = max(peaks) if peaks else 0.0
+        print(json.dumps([statistics.median(gaps), peak, loss]), flush=True)
+
+
+def start(name, args):
+    """All processes of one run; what process 0 printed."""
+    nprocs, tensor = RUNS[name]
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    words = [sys.executable, __file__, "--worker", name, "--device", args.device]
+    words += ["--tiny"] if args.tiny else []
+    children = []
+    for rank in range(nprocs):
+        env = dict(
+            os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(nprocs),
+            MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), FIRN_TENSOR=str(tensor),
+        )
+        for variable in ("FIRN_DIR", "FIRN_URL", "FIRN_SHARDED", "FIRN_REPLICAS"):
+            env.pop(variable, None)
+        if args.device == "cpu":
+            env["CUDA_VISIBLE_DEVICES"] = ""
+        children.append(subprocess.Popen(words, env=env, stdout=subprocess.PIPE))
+    outputs = [child.communicate()[0] for child in children]
+    if any(child.returncode != 0 for child in children):
+        raise SystemExit(f"{name} failed")
+    return json.loads(outputs[0])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", default=".")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--worker", choices=tuple(RUNS))
+    args = parser.parse_args()
+    if args.worker:
+        worker(args)
+        return
+    os.makedirs(args.out, exist_ok=True)
+    with open(os.path.join(args.out, "parallel.csv"), "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["run", "processes", "tensor", "link", "ms", "peak_mib", "loss"])
+        for name, (nprocs, tensor) in RUNS.items():
+            ms, peak, loss = start(name, args)
+            link = "none" if nprocs == 1 else "gloo through host memory, one device"
+            table.writerow([name, nprocs, tensor, link, f"{ms:.3f}", f"{peak:.1f}", loss])
+            file.flush()
+            print(name, f"{ms:.1f} ms", f"{peak:.0f} MiB", f"loss {loss:.5f}")
+
+
+if __name__ == "__main__":
+    main()
