@@ -195,10 +195,10 @@ static void workers_get_the_language_model_of_the_job_file(void **state)
                                          "FIRN_CHECKPOINTING", "FIRN_BATCH"};
     struct bench b;
     bench_open(&b, "1x2:v100", "n0[0-1]");
-    b.launch.batch = 8; /* of a job without a model: not told */
     bench_tell(&b);
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
         assert_null(value(&b, -1, silent[i]));
+    b.launch.batch = 8;
     b.launch.model = "{\"kind\":\"llm\",\"hidden\":64}";
     b.launch.precision = "bf16";
     b.launch.optimizer = "sgd";
