@@ -378,7 +378,8 @@ static bool compare_with_cbc(uint64_t seed)
 static void cbc_finds_nothing_better(void **unused)
 {
     (void)unused;
-    for (uint64_t seed = 1; seed <= (is_quick() ? 8 : 100); seed++)
+    uint64_t n = is_quick() ? 8 : getenv("FIRN_SOAK") != NULL ? 300 : 35;
+    for (uint64_t seed = 1; seed <= n; seed++)
         if (!compare_with_cbc(seed)) {
             print_message("cbc is not installed\n");
             skip();
