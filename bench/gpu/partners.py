@@ -85,7 +85,7 @@ def open_job(work: Work, name: str, target: float, folder: str, clock: Clock) ->
     return Elastic(
         work.model,
         work.optimizer,
-        work.dataset,
+        work.dataset(),
         on_epoch=on_epoch,
         folder=folder,
         resume=False,

@@ -107,7 +107,7 @@ def make(words: list[str]) -> Work:
     return Work(
         model,
         torch.optim.Adam(live, lr=args.lr),
-        stripes(args.samples, args.angle, args.noise, seed),
+        lambda: stripes(args.samples, args.angle, args.noise, seed),
         loss,
         accuracy_on(stripes(500, args.angle, args.noise, 7 + seed), device),
         dict(batch_size=args.batch, epochs=args.epochs, seed=args.seed),

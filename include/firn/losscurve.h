@@ -81,24 +81,6 @@ FIRN_API double firn_losscurve_hit(const struct firn_losscurve *curve,
                                    double target, double from, double every,
                                    double limit);
 
-/* When a job will have learnt enough, as hit() asks it. 0 <= from < limit,
- * every > 0. */
-struct firn_loss_goal {
-    double target, from, every, limit;
-};
-
-/* The expected end of a job, in k: the curve says where it may end, and so do
- * the `ends` of n other jobs of the kind that were allowed as much. The curve
- * counts with the share of the limit that was seen, from / limit, the others
- * with the rest; those that had ended by `from` do not count, those beyond the
- * limit count as it, and one more is assumed that ends anywhere. `curve` may
- * be NULL: nothing could be fitted, which says that it ends at the limit.
- * Early in a run this is nearer than hit(), which believes the curve alone.
- * O(n + (limit - from) / every). */
-FIRN_API double firn_losscurve_expect(const struct firn_losscurve *curve,
-                                      const struct firn_loss_goal *goal,
-                                      const double *ends, size_t n);
-
 /* The curve after a transfer of gain G: L / (1 + G). FIRN_EINVAL unless G is
  * finite and above -1. */
 FIRN_API enum firn_status

@@ -244,41 +244,6 @@ double firn_losscurve_hit(const struct firn_losscurve *curve, double target,
     }
 }
 
-/* The mean of the first evaluation that meets the target. */
-static double mean_hit(const struct firn_losscurve *c,
-                       const struct firn_loss_goal *g)
-{
-    double mean = 0, missed = 1;
-    for (long i = 1;; i++) {
-        double k = g->from + (double)i * g->every;
-        if (!(k < g->limit))
-            return mean + missed * g->limit;
-        double now = missed * chance(c, g->target, k);
-        mean += now * k;
-        missed -= now;
-    }
-}
-
-double firn_losscurve_expect(const struct firn_losscurve *curve,
-                             const struct firn_loss_goal *goal,
-                             const double *ends, size_t n)
-{
-    double of_curve = curve != NULL ? mean_hit(curve, goal) : goal->limit;
-    /* the mean of the points left: whole steps, and the limit */
-    double steps = ceil((goal->limit - goal->from) / goal->every) - 1;
-    double sum = (steps * goal->from + goal->every * steps * (steps + 1) / 2 +
-                  goal->limit) /
-                 (steps + 1);
-    double count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (ends[i] > goal->from) {
-            sum += fmin(ends[i], goal->limit);
-            count++;
-        }
-    double of_others = sum / (count + 1), seen = goal->from / goal->limit;
-    return seen * of_curve + (1 - seen) * of_others;
-}
-
 enum firn_status firn_losscurve_transfer(const struct firn_losscurve *curve,
                                          double gain,
                                          struct firn_losscurve *out,

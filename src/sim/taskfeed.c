@@ -316,13 +316,8 @@ bool taskfeed_ratio(struct taskfeed *feed, int task, int other,
                     enum firn_merge_kind kind, double *ratio)
 {
     struct taskbook_answer answer;
-    if (feed->has_key) {
-        double epochs = kind == FIRN_MERGE_AFTER
-                            ? transfers_after(task, other)
-                            : transfers_together(task, other);
-        *ratio = epochs / transfers_epochs(task);
-        return epochs > 0;
-    }
+    if (feed->has_key)
+        return transfers_key(task, other, kind, ratio);
     struct task_run run = {number_of(feed, task), number_of(feed, other), kind};
     if (!taskbook_answer(feed->book, &run, &answer))
         return false;

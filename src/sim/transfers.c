@@ -98,6 +98,15 @@ double transfers_after(int task, int other)
     return tasks[task - 1].with[SETS + (other - 1) % SETS];
 }
 
+bool transfers_key(int task, int other, enum firn_merge_kind kind,
+                   double *ratio)
+{
+    double epochs = kind == FIRN_MERGE_AFTER ? transfers_after(task, other)
+                                             : transfers_together(task, other);
+    *ratio = epochs / transfers_epochs(task);
+    return epochs > 0;
+}
+
 double transfers_gain(int task, int other)
 {
     if (!transfers_is_pair(task, other))

@@ -34,6 +34,12 @@ bool transfers_is_pair(int task, int other);
 double transfers_together(int task, int other);
 double transfers_after(int task, int other);
 
+/* The answer key: epochs of `task` merged so over epochs alone; false: it does
+ * not get to its target so. Forecasts of a run without --transfer-key never
+ * call it (tests/sim/test_scrambled_key.c). */
+bool transfers_key(int task, int other, enum firn_merge_kind kind,
+                   double *ratio);
+
 /* How many times faster `task` gets on for the weights of `other`. 1 for no
  * pair. */
 double transfers_gain(int task, int other);

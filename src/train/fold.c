@@ -37,8 +37,8 @@
 enum {
     MOST = 8,             /* operands of one loop */
     PIECE = 2048,         /* elements: operand and result stay in L1 */
-    BIT = 512,            /* elements of one piece of scratch of a tree */
-    DEPTH = 24,           /* pieces: two to the power of 22 threads */
+    BIT = 256,            /* elements of one piece of scratch of a tree */
+    DEPTH = 44,           /* pieces: two for each level of 2^20 threads */
     STREAM_FROM = 4 << 20 /* bytes: no use to keep them in a cache */
 };
 

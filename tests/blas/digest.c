@@ -63,6 +63,10 @@ static void folds(void)
         firn_fold_f64(wide_sum, wide_in, v, N, (double)v);
         mix(sum, sizeof sum);
         mix(wide_sum, sizeof wide_sum);
+        firn_fold_tree_f32(sum, in, NULL, v, N, (float)v);
+        firn_fold_tree_f64(wide_sum, wide_in, NULL, v, N, (double)v);
+        mix(sum, sizeof sum);
+        mix(wide_sum, sizeof wide_sum);
         firn_fold_ring_f32(sum, in, v, N);
         mix(sum, sizeof sum);
     }

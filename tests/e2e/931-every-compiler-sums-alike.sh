@@ -8,8 +8,8 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib/e2e.sh
 
-sources="tests/blas/digest.c src/train/fold.c src/train/ring.c
-    src/train/gradstat.c src/blas/gemm.c src/blas/tiles.c src/blas/fortran.c"
+sources="tests/blas/digest.c src/train/fold.c src/train/tree.c
+    src/train/ring.c src/train/gradstat.c src/blas/gemm.c src/blas/tiles.c src/blas/fortran.c"
 
 # digest COMPILER FLAG...: what the program says when it is built like that.
 # The words of $sources are meant to be split.

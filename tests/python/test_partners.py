@@ -158,6 +158,36 @@ class Merged(Scene):
         self.assertGreater(step, 0)
         self.assertLess(step, 6)
 
+    def test_the_partners_data_are_loaded_while_the_lead_opens(self) -> None:
+        whole = self.pair()
+        shutil.rmtree(self.folder)
+
+        def work() -> dict:
+            threads = []
+
+            def one(argv: list[str]) -> Work:
+                made = make(argv)
+                ready = made.dataset
+
+                def load() -> TensorDataset:
+                    threads.append(threading.current_thread())
+                    return ready
+
+                made.dataset = load
+                return made
+
+            with contextlib.redirect_stdout(io.StringIO()):
+                jobs = run(one, ["./tune.py", "0", "32", "3"])
+            found = {"apart": threads[0] is not threads[1]}
+            for job in jobs:
+                live = [p for p in job.model.parameters() if p.requires_grad]
+                found[f"weights {job.name}"] = farm.digest(*live)
+            return found
+
+        found = farm.run(1, work, **variables(self.folder, 1, 16, 3))
+        self.assertTrue(found.pop("apart"))
+        self.assertEqual(found, {k: v for k, v in whole.items() if k in found})
+
     def test_the_lead_is_trained_alone_if_the_partners_command_is_foreign(
         self,
     ) -> None:

@@ -210,6 +210,15 @@ class Ways(unittest.TestCase):
     def test_two_processes(self) -> None:
         self.check(2)
 
+    @unittest.skipUnless(HAS_DIST, "PyTorch has no torch.distributed")
+    def test_two_processes_by_single_messages(self) -> None:
+        from firn.torch import exchange
+
+        exchange._can_swap[0] = exchange._can_gather[0] = False
+        self.addCleanup(exchange._can_swap.__setitem__, 0, True)
+        self.addCleanup(exchange._can_gather.__setitem__, 0, True)
+        self.check(2, "tree")
+
     def test_three_processes(self) -> None:
         self.check(3)
 

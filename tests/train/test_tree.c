@@ -198,6 +198,46 @@ static void sums_of_blocks_make_the_same_tree(void **state)
     }
 }
 
+/* A tree as high as it can be; operands are those of the pool, again and again,
+ * so that neighbouring pairs are the same and a level is easily worked out. */
+static float high(size_t from, size_t to)
+{
+    if (to - from == 1)
+        return pool[from % MOST][0];
+    size_t half = firn_tree_split(to - from);
+    volatile float left = high(from, from + half);
+    volatile float right = high(from + half, to);
+    return left + right;
+}
+
+static void a_tree_of_a_million_threads_has_room(void **state)
+{
+    (void)state;
+    const size_t sizes[] = {1 << 20, (1 << 20) - 1, 70001};
+    for (size_t k = 0; k < 3; k++) {
+        size_t n = sizes[k];
+        const float **in = malloc(n * sizeof *in);
+        size_t *first = malloc((n + 1) * sizeof *first);
+        assert_true(in != NULL && first != NULL);
+        for (size_t v = 0; v < n; v++) {
+            in[v] = pool[v % MOST];
+            first[v] = v;
+        }
+        first[n] = n;
+        float out[2], want = high(0, n);
+        firn_fold_tree_f32(out, in, NULL, n, 1, 1);
+        assert_true(out[0] == want);
+        /* The first block is larger than the others: no loop of eight fits. */
+        float pair = pool[0][0] + pool[1][0];
+        in[1] = &pair;
+        first[1] = 0;
+        firn_fold_tree_f32(out, in + 1, first + 1, n - 1, 1, 1);
+        assert_true(out[0] == want);
+        free(in);
+        free(first);
+    }
+}
+
 /* --- the running sum -------------------------------------------------------
  */
 
@@ -241,6 +281,7 @@ int main(void)
         cmocka_unit_test(very_long_results_have_the_same_order),
         cmocka_unit_test(a_process_holds_the_largest_aligned_blocks),
         cmocka_unit_test(sums_of_blocks_make_the_same_tree),
+        cmocka_unit_test(a_tree_of_a_million_threads_has_room),
         cmocka_unit_test(a_running_sum_needs_few_vectors_and_gives_the_tree),
         cmocka_unit_test(a_sum_has_a_name),
     };

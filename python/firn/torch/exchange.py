@@ -120,6 +120,43 @@ def _gather(out: torch.Tensor, mine: torch.Tensor, group: Any) -> None:
 _can_gather, _gathered = [True], [False]
 
 
+def _swap(
+    came: torch.Tensor, send: torch.Tensor, sizes: list[int], group: Any
+) -> None:
+    """From each process ``sizes`` elements, to each an equal share of ``send``;
+    by single messages where the back end has no all_to_all."""
+    nprocs, rank = dist.get_world_size(group), dist.get_rank(group)
+    shares = [send.numel() // nprocs] * nprocs
+    if send.is_cuda or _can_swap[0]:
+        try:
+            dist.all_to_all_single(came, send, sizes, shares, group=group)
+            return
+        except (AttributeError, RuntimeError) as error:
+            if send.is_cuda or "support" not in str(error):
+                raise
+            _can_swap[0] = False
+    ins, outs = came.split(sizes), send.split(shares)
+    ins[rank].copy_(outs[rank])
+    others = [r for r in range(nprocs) if r != rank]
+    at = {r: _global_rank(group, r) for r in others}
+    works = [dist.irecv(ins[r], at[r], group=group) for r in others]
+    works += [dist.isend(outs[r], at[r], group=group) for r in others]
+    for work in works:
+        work.wait()
+
+
+def _global_rank(group: Any, rank: int) -> int:
+    """The number of a group's process among all."""
+    if group is None or group is dist.group.WORLD:
+        return rank
+    if hasattr(dist, "get_global_rank"):
+        return dist.get_global_rank(group, rank)
+    return dist.distributed_c10d._get_global_rank(group, rank)
+
+
+_can_swap = [True]
+
+
 class Wire:
     """all_to_all, the sum of a slice, all_gather.
 
@@ -169,9 +206,7 @@ class Wire:
         its slice of each part that this one hands in."""
         n = out.numel() // self.nprocs
         came = self._take(send, n * sum(self.counts))
-        sizes = [n * count for count in self.counts]
-        mine = [n * self.counts[self.rank]] * self.nprocs
-        dist.all_to_all_single(came, send, sizes, mine, group=self._group)
+        _swap(came, send, [n * count for count in self.counts], self._group)
         _gather(out, self._sum(came, n), self._group)
         self._give(came)
 

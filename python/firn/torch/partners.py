@@ -108,6 +108,8 @@ class Partners:
         sizes = (c_u64 * len(self.jobs))(*(j.steps_per_epoch for j in self.jobs))
         epochs = max(job.options.epochs for job in self.jobs)
         self._sizes = sizes
+        self.switch: finetune.SwitchCost | None = None
+        """What making the partner's data took, and what run() waited for it."""
         self._mix = TaskMix(SPATIAL, len(self.jobs), sizes, epochs, seed)
         if partner is None:
             return
@@ -262,6 +264,9 @@ class Work:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     dataset: Any
+    """The dataset, or a function that makes it. The function of a partner is
+    called in a thread while the lead opens (``finetune.Pipeline``), so it must
+    not draw from torch's, numpy's or Python's global generators."""
     loss: Callable[[Any, Any], torch.Tensor] = nn.functional.cross_entropy
     metric: Callable[[nn.Module], float] | None = None
     """The quality of the model, more is better; called after every epoch in
@@ -286,6 +291,9 @@ def _open(
     """The session of a job."""
     options = {"begins_with": shared, "embeds": shared, **work.options}
     after = options.pop("on_epoch", None)
+    dataset = work.dataset
+    if callable(dataset):
+        dataset = dataset()
 
     def on_epoch(job: Elastic) -> None:
         if work.metric is not None:
@@ -298,30 +306,47 @@ def _open(
     return Elastic(
         work.model,
         work.optimizer,
-        work.dataset,
+        dataset,
         on_epoch=on_epoch,
         partner=partner,
         **options,
     )
 
 
-def _make_partner(
-    make: Callable[[list[str]], Work], lead: Elastic, program: str
-) -> tuple[Work, finetune.Mate] | None:
-    """The partner's work; None: there is no partner, or none of this program."""
-    mate = finetune.mate()
-    if mate is None:
-        return None
-    work, why = None, ""
-    try:
-        work = make(words_of(mate.argv, program))
-    except (Exception, SystemExit) as error:  # argparse exits
-        why = f"{type(error).__name__}: {error}"
-    if lead.group.max(work is None):
-        print(f"job {mate.job} is not trained here: {why}", file=sys.stderr)
-        return None
-    assert work is not None
-    return work, mate
+class _Coming:
+    """A partner that is made ready while the lead opens."""
+
+    def __init__(self, make: Callable[[list[str]], Work], program: str) -> None:
+        self.mate = finetune.mate()
+        self.work: Work | None = None
+        self.why = ""
+        self._loading: finetune.Pipeline | None = None
+        if self.mate is None:
+            return
+        try:
+            self.work = make(words_of(self.mate.argv, program))
+        except (Exception, SystemExit) as error:  # argparse exits
+            self.why = f"{type(error).__name__}: {error}"
+        if self.work is not None and callable(self.work.dataset):
+            self._loading = finetune.Pipeline({"loader": self.work.dataset})
+
+    def take(self, lead: Elastic) -> finetune.SwitchCost | None:
+        """Waits for its data. All processes agree on whether there is a
+        partner; ``work`` is None if there is none."""
+        if self.mate is None:
+            return None
+        cost = None
+        if self._loading is not None and self.work is not None:
+            try:
+                made, cost = self._loading.take()
+                self.work.dataset = made["loader"]
+            except Exception as error:
+                self.work, self.why = None, f"{type(error).__name__}: {error}"
+        if lead.group.max(self.work is None):
+            text = f"job {self.mate.job} is not trained here: {self.why}"
+            print(text, file=sys.stderr)
+            self.work = None
+        return cost
 
 
 def run(
@@ -339,17 +364,19 @@ def run(
     """
     words = list(sys.argv) if argv is None else list(argv)
     works = [make(words[1:])]
+    coming = _Coming(make, words[0])
     lead = _open(works[0], None, shared)
     if lead.began_with and lead.place.rank == 0:
         print(f"begins with the weights of job {lead.began_with}", flush=True)
     partner = None
-    found = _make_partner(make, lead, words[0])
-    if found is not None:
-        works.append(found[0])
-        partner = _open(*found, shared)
+    cost = coming.take(lead)
+    if coming.work is not None:
+        works.append(coming.work)
+        partner = _open(coming.work, coming.mate, shared)
         if lead.place.rank == 0:
             print(f"trains job {partner.name} as well", flush=True)
     pair = Partners(lead, partner, seed=seed, shared=shared)
+    pair.switch = cost
     loss_of = {id(job): work.loss for job, work in zip(pair.jobs, works)}
     for job, (x, y) in pair:
         x, y = x.to(job.device), y.to(job.device)
