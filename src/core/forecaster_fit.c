@@ -111,7 +111,8 @@ struct layers_ask {
     struct setting setting;
 };
 
-/* Layers of the profile for so many of those that the trainer reports. */
+/* The number of layers of the profile that corresponds to `nfrozen` layers as
+ * the trainer counts them. */
 static double profiled(const struct outlook *o, size_t nfrozen)
 {
     return (double)nfrozen * o->app.profile->layers / (double)o->freeze.nlayers;

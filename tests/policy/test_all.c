@@ -707,7 +707,7 @@ static void finish(const struct firn_policy_def *policy, int seed,
     struct firn_buf text = scene_random(&rng, kinds);
     struct scene *scene = corner(policy, text.at);
     scene->restart_s = seed % 3;
-    scene_play(scene, 1e9);
+    scene_play(scene, 1e6); /* days: a policy of rounds wakes for those left */
     for (struct state_job *sj = scene_state(scene)->first; sj; sj = sj->after)
         if (sj->job.spec.one_type || !(kinds & SCENE_TYPES))
             fail_msg("%s, seed %d: left over: %s of %s", policy->name, seed,
