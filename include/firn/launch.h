@@ -70,8 +70,8 @@ struct firn_launch {
     const char *optimizer;
     const char *attention;
     const char *checkpointing;
-    int batch; /* samples of a step over all GPUs: ordered, or of the job file if
-                  it has a model; 0: not set */
+    int batch; /* samples of a step over all GPUs: ordered, or of the job file
+                  if it has a model; 0: not set */
     const char *batch_rule; /* of the learning rate; "" or NULL: not set */
     int frozen; /* layers to freeze at this start; negative: not set */
 };
