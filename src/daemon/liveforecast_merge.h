@@ -49,7 +49,7 @@ void livemerge_epoch(struct livemerge *merges,
  * taken to be equally alike. */
 void livemerge_place(struct livemerge *merges, const char *base,
                      const char *dataset, const double *embedding, int n);
-/* The loss that jobs of the task have after that many epochs alone, from the
+/* The loss that jobs of the task have after `epoch` epochs alone, from the
  * base's own weights; NaN: not known. */
 double livemerge_alone(struct livemerge *merges, const char *base,
                        const char *dataset, int epoch);
