@@ -35,8 +35,8 @@
  *               output; the router's input in fp32
  *   adapters    the input in the adapter's precision, for each projection
  *
- * The bytes agree with PyTorch's own on tensors without memory (bench/gpu/
- * modern_memory.py --computed) and with peaks measured on an H200.
+ * docs/memory.md compares them with peaks measured on an H200 and with those
+ * that PyTorch computes on tensors without memory.
  *
  * Invariants:
  * (1) the terms add up to expected.
