@@ -43,6 +43,7 @@ run_all()
     run iceshare
     run sharing
     run frenzy
+    run peakplan
     run pairs
     run model_eval
     run solvers

@@ -44,17 +44,18 @@ enum firn_attention {
 };
 
 /* How a job trains its transformer, as its user says it: each member is 0 (not
- * said) or 1 + a value of its enum. Not said: Megatron's precision, Adam,
- * attention that keeps its matrices, no checkpointing. */
+ * said) or 1 + a value of its enum; higher values are of peak.h. Not said:
+ * Megatron's precision, Adam, attention that keeps its matrices, no
+ * checkpointing. */
 struct firn_training {
     unsigned char precision, optimizer, attention, checkpointing;
 };
 
 enum firn_training_setting {
-    FIRN_TRAINING_PRECISION,     /* fp32, bf16, amp, megatron */
-    FIRN_TRAINING_OPTIMIZER,     /* adamw, sgd, sgd-plain */
-    FIRN_TRAINING_ATTENTION,     /* eager, sdpa */
-    FIRN_TRAINING_CHECKPOINTING, /* off, layers */
+    FIRN_TRAINING_PRECISION, /* fp32, bf16, amp, megatron, bf16-master */
+    FIRN_TRAINING_OPTIMIZER, /* adamw, sgd, sgd-plain, and those of peak.h */
+    FIRN_TRAINING_ATTENTION, /* eager, sdpa */
+    FIRN_TRAINING_CHECKPOINTING, /* off, layers, selective */
     FIRN_TRAINING_SETTINGS,
 };
 

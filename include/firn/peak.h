@@ -158,6 +158,11 @@ FIRN_API enum firn_status firn_peak_set(struct firn_peak_job *job,
                                         const char *setting, const char *word,
                                         struct firn_error *err);
 
+/* Writes how a job says that it trains into `job`; not said: Megatron's
+ * precision, fused Adam, sdpa. True when a word has no value in memory.h. */
+FIRN_API bool firn_training_peak(const struct firn_training *training,
+                                 struct firn_peak_job *job);
+
 /* FIRN_EINVAL with the number that makes no sense; turns 0 degrees into 1. */
 FIRN_API enum firn_status firn_peak_check(struct firn_peak_job *job,
                                           struct firn_error *err);

@@ -30,6 +30,9 @@
  * speed, so that no policy gains by it and every run ends. What counts for that
  * is the expected memory; plans go by the upper end.
  *
+ * A model that firn/llm.h does not have, and a way of training that
+ * firn/memory.h does not have, go by firn/peak.h and firn/peakplan.h.
+ *
  * Left out: accumulation (passes), pipelines, ZeRO.
  */
 #include "core/llmjobs.h"
@@ -45,6 +48,23 @@
 #define MIB_PER_GIB 1024.0
 #define SPILL       0.1
 
+/* A model of firn/arch.h, or a way of training that firn/memory.h lacks. */
+static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
+{
+    struct firn_peak_job *peak = &out->peak;
+    if (firn_arch_find(&peak->arch, spec->app, NULL) != FIRN_OK)
+        return false;
+    peak->seq = spec->seq;
+    peak->micro_batch = 1;
+    firn_training_peak(&spec->training, peak);
+    out->is_peak = true;
+    out->job.shape = (struct firn_llm_shape){.hidden = peak->arch.hidden,
+                                             .layers = peak->arch.layers,
+                                             .heads = peak->arch.heads,
+                                             .vocab = peak->arch.vocab};
+    return firn_peak_check(peak, NULL) == FIRN_OK;
+}
+
 /* How it trains; false when it is none, or its sequences are too long. */
 static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
 {
@@ -53,10 +73,18 @@ static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
         .batch = spec->batch,
         .ref_samples_s = 1,
     };
+    if (spec->seq <= 0 || spec->batch <= 0)
+        return false;
     firn_training_apply(&spec->training, &out->job);
-    return spec->seq > 0 && spec->batch > 0 &&
-           firn_llm_find(&out->job.shape, spec->app, NULL) == FIRN_OK &&
-           firn_memory_check(&out->job, NULL) == FIRN_OK;
+    if (firn_training_peak(&spec->training, &out->peak) ||
+        firn_llm_find(&out->job.shape, spec->app, NULL) != FIRN_OK)
+        return read_arch(out, spec);
+    /* A llama that does not say otherwise has the library's attention; Frenzy's
+     * models are GPT-2 and BERT, whose matrices the formula counts. */
+    if (out->job.shape.family == FIRN_LLM_LLAMA &&
+        spec->training.attention == 0)
+        out->job.attention = FIRN_ATTENTION_SDPA;
+    return firn_memory_check(&out->job, NULL) == FIRN_OK;
 }
 
 bool llmjobs_is(const struct firn_job_spec *spec)
@@ -215,6 +243,38 @@ static struct firn_memory_job part_of(const struct llmjob *llm, int t, int d)
     return job;
 }
 
+/* The same for firn/peak.h. */
+static struct firn_peak_job peak_of(const struct llmjob *llm,
+                                    const struct firn_memory_job *job)
+{
+    struct firn_peak_job peak = llm->peak;
+    peak.tp = job->tp;
+    peak.dp = job->dp;
+    peak.micro_batch = job->micro_batch;
+    return peak;
+}
+
+/* GiB that a GPU must have, and that it is expected to hold. */
+struct need {
+    double device_gib, expected_gib;
+};
+
+static struct need need_of(const struct llmjob *llm,
+                           const struct firn_memory_job *job)
+{
+    if (llm->is_peak) {
+        struct firn_peak_job peak = peak_of(llm, job);
+        struct firn_peak m = firn_peak_of(&peak);
+        double context_mib = m.device_mib - m.high_mib;
+        return (struct need){m.device_mib / MIB_PER_GIB,
+                             (m.expected_mib + context_mib) / MIB_PER_GIB};
+    }
+    struct firn_memory m = firn_memory_of(job, NULL);
+    double context_mib = m.device_mib - m.high_mib;
+    return (struct need){m.device_mib / MIB_PER_GIB,
+                         (m.reserved_mib + context_mib) / MIB_PER_GIB};
+}
+
 static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
                         const struct firn_memory_job *job)
 {
@@ -229,6 +289,10 @@ static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
     if (job->tp > spot->step)
         speed.node_bytes_s = speed.net_bytes_s / spot->fullest;
     double used = (double)llm->batch / ((double)job->micro_batch * job->dp);
+    if (llm->is_peak) {
+        struct firn_peak_job peak = peak_of(llm, job);
+        return llm->batch / firn_peak_step_s(&peak, 1, &gpus, &speed);
+    }
     return used * firn_llm_samples_s(job, &gpus, &speed);
 }
 
@@ -236,12 +300,11 @@ static struct split split_of(const struct llmjob *llm,
                              const struct llmspot *spot, int t)
 {
     struct firn_memory_job job = part_of(llm, t, spot->gpus / t);
-    struct firn_memory memory = firn_memory_of(&job, NULL);
-    double context_mib = memory.device_mib - memory.high_mib;
+    struct need need = need_of(llm, &job);
     return (struct split){
         .samples_s = samples_s(llm, spot, &job),
-        .need_gib = memory.device_mib / MIB_PER_GIB,
-        .expected_gib = (memory.reserved_mib + context_mib) / MIB_PER_GIB,
+        .need_gib = need.device_gib,
+        .expected_gib = need.expected_gib,
     };
 }
 
@@ -377,7 +440,7 @@ static void add_plans(struct llmplans *out, const struct llmjob *llm,
         if (t > of[type].node || d > of[type].most / t)
             continue;
         if (need_gib < 0) {
-            need_gib = firn_memory_of(&job, NULL).device_mib / MIB_PER_GIB;
+            need_gib = need_of(llm, &job).device_gib;
             marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
                                        llm->batch, t, d) /
                        1e9;

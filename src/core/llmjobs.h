@@ -1,10 +1,11 @@
 /* llmjobs.h - jobs that are language models.
  *
- * A job is one when its application names a shape of firn/llm.h and the trace
- * says its batch and how long its sequences are. What it needs and how fast it
- * goes then follows from its shape (firn/memory.h, firn/llmplan.h); llmjobs.c
- * says how. Its user may have said how many GPUs to use, or nothing (spec.gpus
- * 0, in a trace only).
+ * A job is one when its application names a shape of firn/llm.h or a model of
+ * firn/arch.h, and the trace says its batch and how long its sequences are.
+ * What it needs and how fast it goes then follows from its shape
+ * (firn/memory.h, firn/llmplan.h) or its architecture (firn/peak.h,
+ * firn/peakplan.h); llmjobs.c says how. Its user may have said how many GPUs to
+ * use, or nothing (spec.gpus 0, in a trace only).
  */
 #ifndef CORE_LLMJOBS_H
 #define CORE_LLMJOBS_H
@@ -12,11 +13,16 @@
 #include <firn/forecast.h>
 #include <firn/llmplan.h>
 #include <firn/memory.h>
+#include <firn/peakplan.h>
 
 struct llmjob {
     struct firn_memory_job job; /* micro_batch, tp and dp are not set */
     int batch;                  /* of all GPUs together */
     double ref_samples_s;       /* on what duration_s refers to */
+    bool is_peak; /* firn/peak.h predicts it: a model of firn/arch.h, or a word
+                   * that firn/memory.h does not have. Of job.shape only h, l,
+                   * a and V are set then */
+    struct firn_peak_job peak; /* the same is not set as in `job` */
 };
 
 /* Where it is, or might be. */

@@ -16,8 +16,8 @@
 #include "core/jobvalue.h"
 #include "daemon/abilities.h"
 #include "daemon/jobfile_tree.h"
+#include <firn/arch.h>
 #include <firn/cluster.h>
-#include <firn/llm.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -315,7 +315,7 @@ static enum firn_status name_app(struct reading *r,
                                  const struct firn_llm_shape *named)
 {
     const struct firn_llm_shape *s = &r->shape;
-    struct firn_llm_shape found;
+    struct firn_arch found;
     char text[80];
     bool is_named = s->hidden == named->hidden && s->layers == named->layers &&
                     s->heads == named->heads && s->vocab == named->vocab;
@@ -324,11 +324,29 @@ static enum firn_status name_app(struct reading *r,
                  s->layers, s->heads, s->vocab);
         r->ask.app = mem_strdup(is_named ? r->model_name : text);
     } else if (LINE(gpus_min) == 0 &&
-               firn_llm_find(&found, r->ask.app, NULL) != FIRN_OK) {
+               firn_arch_find(&found, r->ask.app, NULL) != FIRN_OK) {
         return contradiction(r, GROUP(model),
                              "a model without 'gpus' has no other 'app': "
                              "remove 'app'");
     }
+    return FIRN_OK;
+}
+
+/* The shape of a name: of firn/llm.h, or h, l, a and V of a model of
+ * firn/arch.h, which the number of words of a vit is no part of. */
+static enum firn_status shape_of(const char *name, struct firn_llm_shape *out,
+                                 bool *is_arch, struct firn_error *err)
+{
+    struct firn_arch arch;
+    *is_arch = false;
+    if (firn_llm_find(out, name, NULL) == FIRN_OK)
+        return FIRN_OK;
+    FIRN_TRY(firn_arch_find(&arch, name, err));
+    *is_arch = true;
+    *out = (struct firn_llm_shape){.hidden = arch.hidden,
+                                   .layers = arch.layers,
+                                   .heads = arch.heads,
+                                   .vocab = arch.vocab};
     return FIRN_OK;
 }
 
@@ -337,10 +355,17 @@ static enum firn_status finish_model(struct reading *r)
 {
     struct firn_llm_shape *s = &r->shape, named = {0}, whole;
     struct firn_error inner = {0};
+    bool is_arch = false;
     if (GROUP(model) == 0)
         return FIRN_OK;
     if (r->model_name != NULL &&
-        firn_llm_find(&named, r->model_name, &inner) == FIRN_OK) {
+        shape_of(r->model_name, &named, &is_arch, &inner) == FIRN_OK) {
+        bool is_changed = s->hidden + s->layers + s->heads + s->vocab > 0;
+        if (is_arch && is_changed)
+            return contradiction(r, GROUP(model),
+                                 "this model takes no other numbers: remove "
+                                 "'name', or 'hidden', 'layers', 'heads' and "
+                                 "'vocab'");
         s->hidden = s->hidden > 0 ? s->hidden : named.hidden;
         s->layers = s->layers > 0 ? s->layers : named.layers;
         s->heads = s->heads > 0 ? s->heads : named.heads;
@@ -349,7 +374,7 @@ static enum firn_status finish_model(struct reading *r)
         return contradiction(r, GROUP(model), inner.text);
     }
     whole = *s;
-    if (firn_llm_complete(&whole, &inner) != FIRN_OK)
+    if (!is_arch && firn_llm_complete(&whole, &inner) != FIRN_OK)
         return contradiction(r, GROUP(model), inner.text);
     if (LINE(seq) == 0)
         return contradiction(r, GROUP(model), "a model needs 'seq'");

@@ -35,8 +35,8 @@
  *               output; the router's input in fp32
  *   adapters    the input in the adapter's precision, for each projection
  *
- * The bytes agree with PyTorch's own on tensors without memory (bench/gpu/
- * modern_memory.py --computed) and with peaks measured on an H200.
+ * docs/memory.md compares them with peaks measured on an H200 and with those
+ * that PyTorch computes on tensors without memory.
  *
  * Invariants:
  * (1) the terms add up to expected.
@@ -447,13 +447,14 @@ static struct share share_of(const struct firn_peak_job *job, int stage)
     const struct firn_arch *a = &job->arch;
     double t = job->tp, part = 1.0 / job->pp;
     bool has_embed = stage == 0, has_head = stage == 1 || job->pp == 1;
-    double embed = firn_arch_embed_params(a) / t;
-    double head = firn_arch_head_params(a) / t;
+    double whole_embed = firn_arch_embed_params(a);
+    double whole_head = firn_arch_head_params(a);
+    double embed = whole_embed / t, head = whole_head / t;
     double experts = 0, all = firn_arch_params(a);
     double sparse = a->experts > 0 ? a->layers - a->dense_layers : 0;
     if (a->experts > 0)
         experts = sparse * firn_arch_experts_params(a);
-    double layers = all - firn_arch_embed_params(a) - firn_arch_head_params(a);
+    double layers = all - whole_embed - whole_head;
     struct share s = {.layers = a->layers * part,
                       .model = (layers - experts) * part / t,
                       .experts = experts * part / (t * job->ep),
@@ -783,12 +784,17 @@ static void count_moment(struct counting *n, enum firn_peak_moment moment)
     }
 }
 
+/* Three sums at once: an addition waits for the one before it. */
 static double sum(const double *terms)
 {
-    double out = 0;
-    for (int i = 0; i < FIRN_TERMS; i++)
-        out += terms[i];
-    return out;
+    double a = 0, b = 0, c = 0;
+    _Static_assert(FIRN_TERMS % 3 == 0, "three sums take all terms");
+    for (int i = 0; i < FIRN_TERMS; i += 3) {
+        a += terms[i];
+        b += terms[i + 1];
+        c += terms[i + 2];
+    }
+    return a + b + c;
 }
 
 /* What all layers of the stage keep, and what is computed again. */
@@ -938,11 +944,12 @@ struct firn_peak firn_peak_of(const struct firn_peak_job *job)
             most = bytes;
             out.moment = (enum firn_peak_moment)m;
             out.stage = stage;
-            for (int i = 0; i < FIRN_TERMS; i++)
-                out.terms_mib[i] = n.terms[i] / MIB;
+            memcpy(out.terms_mib, n.terms, sizeof n.terms);
         }
         reserved = fmax(reserved, reserved_of(job, &n, most));
     }
+    for (int i = 0; i < FIRN_TERMS; i++)
+        out.terms_mib[i] *= 1 / MIB; /* exact: a power of two */
     out.expected_mib = most / MIB;
     out.is_measured = is_measured(job);
     set_interval(job, reserved, &out);

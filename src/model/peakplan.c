@@ -174,14 +174,21 @@ static void keep(struct firn_peak_plan *out, size_t n, size_t max,
 
 enum { TYPES_MAX = 256 };
 
+/* A GPU type, with seconds a unit instead of units a second. */
+struct rates {
+    double mem_mib; /* INFINITY: not known */
+    double flop, number, node_byte, net_byte, launch;
+    int node, count;
+};
+
 struct search {
     const struct firn_peak_search *ask;
     struct firn_peak_plan *out;
     size_t max, n;
     int types; /* of the search, TYPES_MAX at most */
-    struct firn_llm_speed speed[TYPES_MAX];
+    struct rates rates[TYPES_MAX];
     int node, count;    /* the most of any type */
-    double largest_gib; /* 0: a type's memory is not known */
+    double largest_mib; /* INFINITY: a type's memory is not known */
     struct firn_peak_refused refused;
 };
 
@@ -200,41 +207,51 @@ static void note_smallest(struct search *s, const struct firn_peak_job *job,
     r->micro_batch = job->micro_batch;
 }
 
+static double way_seconds(const struct work *w, const struct rates *r)
+{
+    double link = w->group <= r->node ? r->node_byte : r->net_byte;
+    return w->launches * r->launch + w->flops * r->flop +
+           w->numbers * r->number + w->tensor_bytes * r->node_byte +
+           w->data_bytes * link + w->host_bytes / host_bytes_s;
+}
+
+/* The loop of the search: most plans are behind the worst that is kept, and
+ * are only counted. */
 static void try_types(struct search *s, const struct firn_peak_job *job,
                       int passes, const struct firn_peak *peak)
 {
     struct work work = work_of(job, passes);
     int ngpus = job->tp * job->pp * job->dp;
     double samples = (double)job->micro_batch * passes * job->dp;
-    bool is_any = false;
+    size_t before = s->n;
     for (int i = 0; i < s->types; i++) {
-        const struct firn_llm_gpus *gpus = &s->ask->types[i];
-        double room = gpus->mem_gib * MIB_PER_GIB - peak->device_mib;
-        if ((gpus->mem_gib > 0 && room < 0) || ngpus > gpus->count ||
-            job->tp > gpus->node_gpus)
+        const struct rates *r = &s->rates[i];
+        if (peak->device_mib > r->mem_mib || ngpus > r->count ||
+            job->tp > r->node)
             continue;
-        struct firn_llm_gpus one = *gpus;
-        one.speed = 1; /* s->speed has it */
-        double rate = samples / seconds(&work, &one, &s->speed[i]);
-        struct firn_peak_plan plan = {.type = i,
-                                      .t = job->tp,
-                                      .p = job->pp,
-                                      .d = job->dp,
-                                      .zero = job->zero,
-                                      .ngpus = ngpus,
-                                      .micro_batch = job->micro_batch,
-                                      .passes = passes,
-                                      .samples_s = rate,
-                                      .samples_s_gpu = rate / ngpus,
-                                      .headroom_mib =
-                                          gpus->mem_gib > 0 ? room : 0,
-                                      .expected_mib = peak->expected_mib,
-                                      .high_mib = peak->high_mib,
-                                      .device_mib = peak->device_mib};
-        keep(s->out, s->n++, s->max, &plan);
-        is_any = true;
+        double rate = samples / way_seconds(&work, r);
+        if (s->n++ >= s->max &&
+            (s->max == 0 || rate / ngpus < s->out[s->max - 1].samples_s_gpu))
+            continue;
+        bool is_known = isfinite(r->mem_mib);
+        struct firn_peak_plan plan = {
+            .type = i,
+            .t = job->tp,
+            .p = job->pp,
+            .d = job->dp,
+            .zero = job->zero,
+            .ngpus = ngpus,
+            .micro_batch = job->micro_batch,
+            .passes = passes,
+            .samples_s = rate,
+            .samples_s_gpu = rate / ngpus,
+            .headroom_mib = is_known ? r->mem_mib - peak->device_mib : 0,
+            .expected_mib = peak->expected_mib,
+            .high_mib = peak->high_mib,
+            .device_mib = peak->device_mib};
+        keep(s->out, s->n - 1, s->max, &plan);
     }
-    s->refused.fitting += is_any;
+    s->refused.fitting += s->n > before;
 }
 
 /* One way: its micro-batch is the largest that fits some type, and the smaller
@@ -250,9 +267,7 @@ static void try_way(struct search *s, struct firn_peak_job *job)
         job->keeps_gradients = passes > 1;
         struct firn_peak peak = firn_peak_of(job);
         note_smallest(s, job, peak.device_mib);
-        bool fits = s->largest_gib <= 0 ||
-                    peak.device_mib <= s->largest_gib * MIB_PER_GIB;
-        if (!fits)
+        if (peak.device_mib > s->largest_mib)
             continue;
         try_types(s, job, passes, &peak);
         if (passes >= job->pp)
@@ -272,22 +287,32 @@ static void try_zero(struct search *s, struct firn_peak_job *job)
     job->zero = stage;
 }
 
-static void open_search(struct search *s)
+static struct rates rates_of(const struct firn_llm_gpus *g, bool is_fp32)
+{
+    struct firn_llm_speed v = firn_llm_speed_of(g->name, g->speed);
+    return (struct rates){
+        .mem_mib = g->mem_gib > 0 ? g->mem_gib * MIB_PER_GIB : INFINITY,
+        .flop = 1 / (is_fp32 ? v.fp32_flops_s : v.half_flops_s),
+        .number = 1 / v.matrix_s,
+        .node_byte = 1 / v.node_bytes_s,
+        .net_byte = g->node_gpus / v.net_bytes_s,
+        .launch = v.layer_s,
+        .node = g->node_gpus,
+        .count = g->count};
+}
+
+static void open_search(struct search *s, bool is_fp32)
 {
     const struct firn_peak_search *ask = s->ask;
-    bool is_known = true;
     s->types = ask->ntypes < TYPES_MAX ? (int)ask->ntypes : TYPES_MAX;
     for (int i = 0; i < s->types; i++) {
         const struct firn_llm_gpus *g = &ask->types[i];
-        s->speed[i] = firn_llm_speed_of(g->name, g->speed);
+        s->rates[i] = rates_of(g, is_fp32);
         s->node = g->node_gpus > s->node ? g->node_gpus : s->node;
         s->count = g->count > s->count ? g->count : s->count;
-        s->largest_gib = fmax(s->largest_gib, g->mem_gib);
-        is_known = is_known && g->mem_gib > 0;
+        s->largest_mib = fmax(s->largest_mib, s->rates[i].mem_mib);
+        s->refused.most_gib = fmax(s->refused.most_gib, g->mem_gib);
     }
-    s->refused.most_gib = s->largest_gib;
-    if (!is_known)
-        s->largest_gib = 0;
     if (ask->gpus_max > 0 && ask->gpus_max < s->count)
         s->count = ask->gpus_max;
 }
@@ -299,7 +324,7 @@ size_t firn_peak_plans(const struct firn_peak_job *job,
 {
     struct search s = {.ask = search, .out = out, .max = max};
     struct firn_peak_job j = *job;
-    open_search(&s);
+    open_search(&s, job->mode == FIRN_MODE_FP32);
     int pp_max = search->pp_max > 1 ? search->pp_max : 1;
     for (j.tp = 1; j.tp <= s.node && j.arch.heads % j.tp == 0; j.tp *= 2)
         for (j.pp = 1; j.pp <= pp_max && j.pp <= j.arch.layers; j.pp++) {

@@ -11,14 +11,14 @@
  * empty: both mean the default (gpus_min and gpus_max: gpus; texts: empty;
  * numbers: 0; restart_s: -1, the simulation's). A column with another name is
  * an error, as it would be a mistyped one. A job with `seq` is a language
- * model: its app is a shape of firn/llm.h, it has a batch, and `gpus` may be 0:
- * the user named no number. Lines that begin with '#' are comments. write.c
- * writes it; docs/trace-formats.md is the manual.
+ * model: its app is a shape of firn/llm.h or a model of firn/arch.h, it has a
+ * batch, and `gpus` may be 0: the user named no number. Lines that begin with
+ * '#' are comments. write.c writes it; docs/trace-formats.md is the manual.
  */
 #include "base/str.h"
 #include "trace/row.h"
 #include "trace/write.h"
-#include <firn/memory.h>
+#include <firn/peak.h>
 #include <string.h>
 
 static const char *const columns[] = {
@@ -155,6 +155,18 @@ static bool read_training(const struct row *row, struct firn_job_spec *spec,
     return true;
 }
 
+/* A shape of firn/llm.h or a model of firn/arch.h, with sequences and a batch
+ * that make sense. */
+static bool is_model(const struct firn_job_spec *spec, struct firn_error *err)
+{
+    struct firn_memory_job job = {.seq = spec->seq, .micro_batch = spec->batch};
+    struct firn_peak_job peak = {.seq = spec->seq, .micro_batch = spec->batch};
+    if (firn_llm_find(&job.shape, spec->app, NULL) == FIRN_OK)
+        return firn_memory_check(&job, err) == FIRN_OK;
+    return firn_arch_find(&peak.arch, spec->app, err) == FIRN_OK &&
+           firn_peak_check(&peak, err) == FIRN_OK;
+}
+
 /* A sequence: then it must be a language model that one can train. */
 static bool read_seq(const struct row *row, struct firn_job_spec *spec,
                      struct firn_error *err)
@@ -163,15 +175,13 @@ static bool read_seq(const struct row *row, struct firn_job_spec *spec,
         return false;
     if (spec->seq == 0 && spec->gpus > 0)
         return true;
-    struct firn_memory_job job = {.seq = spec->seq, .micro_batch = spec->batch};
     struct firn_error why = {0};
     if (spec->seq == 0)
         firn_fail(err, FIRN_EINVAL, "'gpus' is 0 for no language model");
     else if (spec->batch < 1)
         firn_fail(err, FIRN_EINVAL, "'seq' is %d and there is no batch",
                   spec->seq);
-    else if (firn_llm_find(&job.shape, spec->app, &why) != FIRN_OK ||
-             firn_memory_check(&job, &why) != FIRN_OK)
+    else if (!is_model(spec, &why))
         firn_fail(err, FIRN_EINVAL, "%s", why.text);
     else
         return true;

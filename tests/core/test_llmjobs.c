@@ -81,6 +81,68 @@ static void a_model_has_a_name_a_batch_and_a_sequence(void **state)
     assert_false(llmjobs_is(&spec));
 }
 
+/* A model of firn/arch.h, and a word that firn/memory.h does not have, go by
+ * firn/peak.h; a shape of firn/llm.h with its own words does not. */
+static void a_modern_model_is_predicted_by_its_peak(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x8:h100@80");
+    struct firn_job_spec spec = model("qwen3-8b", 8, 8);
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    assert_true(llm.is_peak);
+    spec = model("llama-3-8b", 8, 8);
+    llm = llmjobs_open(&cluster, &spec, 1);
+    assert_false(llm.is_peak);
+    assert_true(firn_training_set(&spec.training, FIRN_TRAINING_OPTIMIZER,
+                                  "adamw-fused"));
+    llm = llmjobs_open(&cluster, &spec, 1);
+    assert_true(llm.is_peak);
+    /* What a GPU must have is what firn/peak.h says of t 2, d 4. */
+    struct llmspot spot = llmjobs_packed(&cluster, 0, 8, 0);
+    struct firn_peak_job peak = llm.peak;
+    double need_gib = 0;
+    peak.tp = 2;
+    peak.dp = 4;
+    peak.micro_batch = 2;
+    llmjobs_expect(&llm, &spot, 2, &need_gib);
+    expect_near(need_gib, firn_peak_of(&peak).device_mib / 1024);
+    firn_cluster_release(&cluster);
+}
+
+/* Batch 8, 2048 tokens, on 8 H100 of 80: every way of training that people use
+ * has a plan that fits. */
+static void eight_billion_parameters_fit_eight_h100(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *app, *precision, *checkpointing;
+    } ways[] = {{"llama-3-8b", "", ""},
+                {"llama-3-8b", "bf16", ""},
+                {"llama-3-8b", "amp", "layers"},
+                {"llama-3.1-8b", "bf16", ""},
+                {"llama-3.1-8b", "bf16-master", "selective"},
+                {"qwen3-8b", "", "layers"}};
+    struct firn_cluster cluster = cluster_of("1x8:h100@80");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct firn_job_spec spec = model(ways[i].app, 8, 8);
+        spec.seq = 2048;
+        assert_true(firn_training_set(&spec.training, FIRN_TRAINING_PRECISION,
+                                      ways[i].precision));
+        assert_true(firn_training_set(&spec.training,
+                                      FIRN_TRAINING_CHECKPOINTING,
+                                      ways[i].checkpointing));
+        struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+        struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 1, 8);
+        int fitting = 0;
+        for (size_t k = 0; k < plans.n; k++)
+            fitting += plans.at[k].need_gib <= 80 && plans.at[k].samples_s > 0;
+        if (fitting == 0)
+            fail_msg("%s %s has no plan", ways[i].app, ways[i].precision);
+        vec_release(&plans);
+    }
+    firn_cluster_release(&cluster);
+}
+
 /* Under a sanitizer, the test is that nothing overflows. */
 static void a_huge_batch_overflows_nothing(void **state)
 {
@@ -442,6 +504,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_has_a_name_a_batch_and_a_sequence),
+        cmocka_unit_test(a_modern_model_is_predicted_by_its_peak),
+        cmocka_unit_test(eight_billion_parameters_fit_eight_h100),
         cmocka_unit_test(a_huge_batch_overflows_nothing),
         cmocka_unit_test(data_parallel_waits_for_the_gradients),
         cmocka_unit_test(tensor_parallel_has_traffic_in_each_layer),
