@@ -307,9 +307,9 @@ double firn_arch_embed_params(const struct firn_arch *arch)
 {
     double h = arch->hidden;
     if (arch->kind == FIRN_ARCH_VISION) {
-        double side = arch->image / arch->patch; /* whole patches */
+        int side = arch->image / arch->patch; /* whole patches */
         return (double)arch->channels * arch->patch * arch->patch * h + h + h +
-               (side * side + 1) * h;
+               ((double)side * side + 1) * h;
     }
     double width = arch->embed > 0 ? arch->embed : h;
     double out = arch->vocab * width + (double)arch->positions * h +

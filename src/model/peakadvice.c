@@ -47,7 +47,8 @@ enum { CHANGES = sizeof changes / sizeof *changes };
 
 static bool is_eight(const struct change *c)
 {
-    return strcmp(c->set[0][0], "zero") == 0;
+    const char *first = c->set[0][0];
+    return first != NULL && strcmp(first, "zero") == 0;
 }
 
 /* True: the job has it already, or it makes no sense for it. */
