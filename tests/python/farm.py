@@ -72,6 +72,9 @@ def _child(out: int, work: Callable[[], dict], env: dict[str, str]) -> None:
     signal.alarm(LIMIT_S)
     status = 0
     try:
+        # PyTorch makes its pool anew after a fork, without a lock: here, before
+        # threads of autograd do it at once and find none.
+        torch.set_num_threads(torch.get_num_threads())
         result = work()
     except SystemExit as end:
         result, status = {}, int(end.code or 0)
