@@ -199,7 +199,7 @@ static void workers_get_the_language_model_of_the_job_file(void **state)
     bench_tell(&b);
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
         assert_null(value(&b, -1, silent[i]));
-    b.launch.batch = 8;
+    assert_string_equal(value(&b, -1, "FIRN_BATCH"), "8");
     b.launch.model = "{\"kind\":\"llm\",\"hidden\":64}";
     b.launch.precision = "bf16";
     b.launch.optimizer = "sgd";

@@ -2,9 +2,9 @@
  *
  * The measured rows are $FIRN_DATA/h200/modern_memory.csv: 24 peaks on one
  * H200 (PyTorch 2.11, transformers 5.17). Their `adamw` was made with
- * fused=False, which PyTorch takes as "tensor by tensor". The counting has two
- * constants, neither fitted to a family: leaving a family out changes nothing
- * but the workspace, which every family gives to within 3 MiB.
+ * fused=False, which PyTorch takes as "tensor by tensor". No constant
+ * of the counting belongs to a family; the workspace comes from the 24 rows.
+ * No family was left out and then predicted.
  *
  * profiles/h200/llm_memory.csv has 96 LLaMA shapes (gradients freed, AdamW by
  * PyTorch's default: foreach), $FIRN_DATA/h200/llm_memory.csv 154 of GPT-2
