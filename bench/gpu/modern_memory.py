@@ -24,6 +24,7 @@ import csv
 import gc
 import json
 import os
+import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -47,7 +48,7 @@ WAYS = [
 NO_LORA = ("bert", "roberta", "t5", "vit", "gpt2")
 LAYER_KEYS = ("num_hidden_layers", "num_layers", "num_decoder_layers",
               "n_layer")
-SHORT = {"bert": 512, "roberta": 512}  # learned positions
+SHORT = {"bert": 512, "roberta": 512, "gpt2": 1024}  # learned positions
 ADAPTED = {  # names of the projections
     "phi3": {"q": "qkv_proj", "k": "qkv_proj", "v": "qkv_proj", "o": "o_proj",
              "gate": "gate_up_proj", "up": "gate_up_proj", "down": "down_proj"},
@@ -103,6 +104,16 @@ def rows():
                 n += 1
         out.append(dict(out[-1], repeat=1))  # the spread of a measurement
     return out
+
+
+def in_turns():
+    """The rows with each way of all models before the next way, so that a run
+    cut short has rows of every family."""
+    seen, order = {}, []
+    for row in rows():
+        turn = seen[row["model"]] = seen.get(row["model"], -1) + 1
+        order.append((turn, row["model"], row))
+    return [row for _, _, row in sorted(order, key=lambda item: item[:2])]
 
 
 def tiny(config):
@@ -246,7 +257,7 @@ def run(args):
         out = csv.writer(f, lineterminator="\n")
         if not done:
             out.writerow(COLUMNS)
-        for row in small_rows() if args.tiny else rows():
+        for row in small_rows() if args.tiny else in_turns():
             if key_of(row) in done:
                 continue
             if time.monotonic() > end:
@@ -258,6 +269,16 @@ def run(args):
                                  device)
             except torch.OutOfMemoryError:
                 result = [""] * 5
+            except Exception as error:  # one broken family costs its rows only
+                print(*key_of(row), repr(error)[:200], flush=True)
+                if not args.tiny and "CUDA" in repr(error):
+                    out.writerow([row[c] for c in COLUMNS[:12]] + [""] * 5)
+                    f.close()  # CUDA is of no use to this process any more
+                    os.execv(sys.executable, [
+                        sys.executable, os.path.abspath(__file__), args.out,
+                        "--seconds", str(end - time.monotonic())])
+                gc.collect()
+                continue
             gc.collect()
             if not args.tiny:
                 torch.cuda.empty_cache()
