@@ -109,7 +109,9 @@ struct firn_join_board {
     _Atomic uint64_t word; /* 256 * order + phase */
     _Atomic uint64_t can;  /* 1: the trainer takes orders to resize */
     struct firn_join_order order;
-    _Atomic uint64_t ready[FIRN_JOIN_PROCS]; /* by new rank: 1 + the order */
+    _Atomic uint64_t ready[FIRN_JOIN_PROCS];   /* by new rank: 1 + the order */
+    _Atomic int64_t pid[FIRN_JOIN_PROCS];      /* of those that joined, */
+    _Atomic uint64_t started[FIRN_JOIN_PROCS]; /* by new rank */
     struct firn_join_result result;
 };
 
