@@ -90,9 +90,20 @@ def start(spec, **env):
                json.dumps(spec)]
     errors = tempfile.TemporaryFile(mode="w+")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors,
-                               text=True, env=dict(os.environ, **env))
+                               text=True, env=dict(os.environ, **env,
+                                                   PYTHONFAULTHANDLER="1"))
     process.errors = errors
     return process
+
+
+def end_with_traceback(process):
+    """Ends a worker that takes too long; Python then says where it was."""
+    process.send_signal(signal.SIGABRT)
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
 
 
 def collect(processes, seen, limit_s):
@@ -103,8 +114,7 @@ def collect(processes, seen, limit_s):
         try:
             out, _ = process.communicate(timeout=max(1.0, until - time.time()))
         except subprocess.TimeoutExpired:
-            process.kill()
-            out, _ = process.communicate()
+            out = end_with_traceback(process)
         for line in out.splitlines():
             if line.startswith("["):
                 name, label, found = json.loads(line)
