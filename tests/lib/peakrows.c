@@ -8,7 +8,9 @@
 #include "base/files.h"
 #include "base/str.h"
 #include "lib/csv.h"
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static enum firn_status read_arch(struct firn_arch *arch, const char *model,
@@ -39,10 +41,9 @@ static enum firn_status set_words(struct firn_peak_job *job,
     bool is_again = csv_number(csv, "checkpointing") > 0;
     FIRN_TRY(firn_peak_set(job, "precision",
                            is_lora ? "bf16" : csv_text(csv, "mode"), err));
+    FIRN_TRY(firn_peak_set(job, "optimizer", csv_text(csv, "optimizer"), err));
     FIRN_TRY(
-        firn_peak_set(job, "optimizer", csv_text(csv, "optimizer"), err));
-    FIRN_TRY(firn_peak_set(job, "checkpointing", is_again ? "layers" : "off",
-                           err));
+        firn_peak_set(job, "checkpointing", is_again ? "layers" : "off", err));
     if (!is_lora)
         return FIRN_OK;
     FIRN_TRY(firn_peak_set(job, "lora", csv_text(csv, "lora_rank"), err));
@@ -56,8 +57,7 @@ static enum firn_status read_row(struct peakrow *row, const struct csv *csv,
     str_copy(row->model, sizeof row->model, csv_text(csv, "model"));
     str_copy(row->family, sizeof row->family, csv_text(csv, "family"));
     str_copy(row->mode, sizeof row->mode, csv_text(csv, "mode"));
-    str_copy(row->optimizer, sizeof row->optimizer,
-             csv_text(csv, "optimizer"));
+    str_copy(row->optimizer, sizeof row->optimizer, csv_text(csv, "optimizer"));
     FIRN_TRY(read_arch(&row->job.arch, row->model, err));
     cut(&row->job.arch, (int)csv_number(csv, "layers"));
     FIRN_TRY(set_words(&row->job, csv, err));
@@ -92,4 +92,78 @@ size_t peakrows_read(struct peakrow *rows, const char *path)
     }
     csv_close(csv);
     return n;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_size);
+    return n > 0 ? values[n / 2] : 0;
+}
+
+static bool is_fitted(const struct peakrow *row, const char *left_out)
+{
+    return !row->is_held && row->alloc_mib > 0 &&
+           !(left_out && strcmp(row->family, left_out) == 0);
+}
+
+struct peak_constants peakrows_fit(const struct peakrow *rows, size_t n,
+                                   const char *left_out)
+{
+    struct peak_constants out = peak_constants;
+    double rest[PEAKROWS_MAX], worst = 0;
+    int count = 0;
+    out.workspace_mib = 0;
+    for (size_t i = 0; i < n; i++)
+        if (is_fitted(&rows[i], left_out))
+            rest[count++] =
+                rows[i].alloc_mib - peak_with(&rows[i].job, &out).expected_mib;
+    out.workspace_mib = round(median(rest, count));
+    for (size_t i = 0; i < n; i++)
+        if (is_fitted(&rows[i], left_out)) {
+            double e = peak_with(&rows[i].job, &out).expected_mib;
+            worst = fmax(worst, fabs(e / rows[i].alloc_mib - 1));
+        }
+    out.spread = ceil(100 * worst) / 100;
+    return out;
+}
+
+static void add_row(struct peakrows_score *score, double *right,
+                    const struct peakrow *row, const struct firn_peak *m)
+{
+    right[score->n++] = 1 - fabs(m->expected_mib / row->alloc_mib - 1);
+    score->worst = fmin(score->worst, right[score->n - 1]);
+    score->above += row->alloc_mib > m->high_mib;
+    score->reserved_above += row->reserved_mib > m->high_mib;
+    score->width =
+        fmax(score->width, (m->high_mib - m->low_mib) / m->expected_mib);
+}
+
+struct peakrows_score peakrows_judge(const struct peakrow *rows, size_t n,
+                                     bool is_held, const char *family,
+                                     bool leaves_out)
+{
+    struct peakrows_score score = {.worst = 1};
+    double right[PEAKROWS_MAX];
+    const char *fitted = NULL; /* for which family `constants` are */
+    struct peak_constants constants = peak_constants;
+    for (size_t i = 0; i < n; i++) {
+        const struct peakrow *row = &rows[i];
+        if (row->is_held != is_held || !(row->alloc_mib > 0) ||
+            (family && strcmp(row->family, family) != 0))
+            continue;
+        if (leaves_out && !(fitted && strcmp(fitted, row->family) == 0)) {
+            fitted = row->family;
+            constants = peakrows_fit(rows, n, fitted);
+        }
+        struct firn_peak m = peak_with(&row->job, &constants);
+        add_row(&score, right, row, &m);
+    }
+    score.median = median(right, score.n);
+    return score;
 }
