@@ -64,12 +64,19 @@ static void a_family_left_out_of_the_fit_is_predicted(void **state)
     check("families left out", peakrows_judge(rows, nrows, false, NULL, true));
 }
 
+static void rows_held_back_are_predicted(void **state)
+{
+    (void)state;
+    check("held back", peakrows_judge(rows, nrows, true, NULL, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
         cmocka_unit_test(parameters_are_counted_as_the_library_counts_them),
         cmocka_unit_test(the_constants_are_those_that_fit),
         cmocka_unit_test(a_family_left_out_of_the_fit_is_predicted),
+        cmocka_unit_test(rows_held_back_are_predicted),
     };
     return cmocka_run_group_tests(cases, read_rows, NULL);
 }
