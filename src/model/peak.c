@@ -106,23 +106,146 @@ enum firn_status firn_peak_check(struct firn_peak_job *job,
 
 /* A layer in its backward pass. */
 struct pass {
-    struct peak_layer one;   /* kept by it until then */
-    struct peak_layer again; /* computed again in it; zeros: nothing */
+    const struct peak_layer *kept;  /* until then; NULL: its input alone */
+    const struct peak_layer *again; /* computed again in it; NULL: nothing */
+    double input, work;
 };
 
 struct counting {
     const struct firn_peak_job *job;
+    const struct peak_counts *counts;
     struct peak_sizes s;
+    struct peak_layer stack, dense, cross, products; /* one of each kind */
+    struct pass first, last; /* that the backward pass meets */
+    struct peak_biases biases;
+    /* Of a stage of the pipeline: */
     struct peak_share p;
     struct peak_fixed f;
     struct peak_logits logits;
-    struct peak_biases biases;
-    struct pass first, last;  /* that the backward pass meets */
-    double all[FIRN_TERMS];   /* kept by all layers of the stage, and the head
-                               */
-    double in_flight;         /* micro-batches of the pipeline's stage */
-    double terms[FIRN_TERMS]; /* of the moment that is counted */
+    double all[FIRN_TERMS]; /* kept by all layers, and at both ends */
+    double total;           /* of `all` */
 };
+
+/* What is there at a moment, besides f.always. */
+struct moment {
+    double gradients;
+    bool has_all;            /* what all layers keep */
+    bool has_kept;           /* what the layer of `pass` keeps */
+    const struct pass *pass; /* NULL: no layer's backward pass */
+    double casts, logits, matrices, work, scratch;
+    double rests; /* of blocks */
+};
+
+static void at_loss(const struct counting *n, bool is_backward,
+                    struct moment *out)
+{
+    bool is_again = n->job->recompute == FIRN_RECOMPUTE_LAYERS;
+    out->has_all = true;
+    /* Checkpointed, autocast's copies live until the forward pass ends. */
+    out->casts = is_again && is_backward ? n->f.head_cast : n->f.casts;
+    out->logits = n->logits.number *
+                  (is_backward ? n->logits.backward : n->logits.forward);
+}
+
+static void at_head(const struct counting *n, struct moment *out)
+{
+    bool is_again = n->job->recompute == FIRN_RECOMPUTE_LAYERS;
+    out->gradients = n->f.head_gradient;
+    out->has_all = true;
+    out->casts = is_again ? n->f.head_cast : n->f.casts;
+    if (n->s.is_amp && !n->s.is_frozen)
+        out->work = n->f.head_gradient / 2; /* in bf16 first */
+    out->logits = n->logits.number * n->logits.head;
+}
+
+/* Of t5 with recomputation the last pass through its decoder needs most: the
+ * decoder's gradients are there too. */
+static double first_gradients(const struct counting *n)
+{
+    if (n->counts->decoder == 0 || n->job->recompute == FIRN_RECOMPUTE_NONE ||
+        n->s.is_frozen)
+        return n->f.head_gradient;
+    return n->f.head_gradient +
+           n->f.gradients * n->counts->decoder / n->counts->all;
+}
+
+static void at_first(const struct counting *n, struct moment *out)
+{
+    bool is_again = n->job->recompute == FIRN_RECOMPUTE_LAYERS;
+    out->gradients = first_gradients(n);
+    out->has_all = true;
+    out->pass = &n->first;
+    out->matrices = n->biases.gradients;
+    out->work = n->first.work + n->f.work_gradient;
+    out->casts = is_again ? n->f.layer_cast : n->f.casts;
+}
+
+/* The layer's own gradients come after its largest tensors are gone. */
+static void at_last(const struct counting *n, struct moment *out)
+{
+    out->gradients = n->f.gradients - n->f.embed_gradient - n->f.layer_gradient;
+    if (n->job->arch.is_tied)
+        out->gradients += n->f.head_gradient;
+    out->pass = &n->last;
+    out->has_kept = true;
+    out->matrices = n->biases.kept + n->biases.gradients;
+    out->work = n->last.work + n->f.work_gradient;
+    out->casts = n->f.layer_cast;
+}
+
+static void at_step(const struct counting *n, struct moment *out)
+{
+    out->gradients = n->f.gradients;
+    out->scratch = n->f.scratch;
+    out->rests = (n->f.step_copies + !n->job->keeps_gradients) * n->f.rests;
+}
+
+static struct moment moment_of(const struct counting *n,
+                               enum firn_peak_moment moment)
+{
+    struct moment out = {0};
+    switch (moment) {
+    case FIRN_MOMENT_LOSS:
+    case FIRN_MOMENT_LOSS_BACK:
+        at_loss(n, moment == FIRN_MOMENT_LOSS_BACK, &out);
+        break;
+    case FIRN_MOMENT_HEAD:
+        at_head(n, &out);
+        break;
+    case FIRN_MOMENT_FIRST:
+        at_first(n, &out);
+        break;
+    case FIRN_MOMENT_LAST:
+        at_last(n, &out);
+        break;
+    case FIRN_MOMENT_EMBEDDING:
+        out.gradients = n->f.gradients;
+        out.work = n->job->arch.is_tied ? 2 * n->f.embed_gradient : 0;
+        break;
+    case FIRN_MOMENT_STEP:
+    case FIRN_MOMENTS:
+        at_step(n, &out);
+        break;
+    }
+    if (n->job->keeps_gradients) {
+        out.gradients = n->f.gradients;
+        out.rests += n->f.rests;
+    }
+    out.gradients = fmax(0, fmin(out.gradients, n->f.gradients));
+    return out;
+}
+
+static double moment_bytes(const struct counting *n, const struct moment *m)
+{
+    double out =
+        n->f.total + m->gradients + n->f.buckets + (m->has_all ? n->total : 0);
+    if (m->pass && m->has_kept)
+        out += m->pass->kept ? m->pass->kept->total : m->pass->input;
+    if (m->pass && m->pass->again)
+        out += m->pass->again->total;
+    return out + m->casts + m->logits + m->matrices + m->work + m->scratch +
+           m->rests;
+}
 
 static void add_terms(double *to, const double *from, double times)
 {
@@ -130,194 +253,106 @@ static void add_terms(double *to, const double *from, double times)
         to[i] += times * from[i];
 }
 
-static void begin(struct counting *n, double gradients)
+/* The same bytes as moment_bytes(), term by term. */
+static void moment_terms(const struct counting *n, const struct moment *m,
+                         double *terms)
 {
-    memcpy(n->terms, n->f.always, sizeof n->terms);
-    double kept = n->job->keeps_gradients ? n->f.gradients : gradients;
-    n->terms[FIRN_TERM_GRADIENTS] = fmin(kept, n->f.gradients);
-    n->terms[FIRN_TERM_BUCKETS] = n->f.buckets;
-    if (n->job->keeps_gradients)
-        n->terms[FIRN_TERM_WORKSPACE] += n->f.rests;
+    memcpy(terms, n->f.always, sizeof n->f.always);
+    if (m->has_all)
+        add_terms(terms, n->all, 1);
+    if (m->pass && m->has_kept && m->pass->kept)
+        add_terms(terms, m->pass->kept->terms, 1);
+    else if (m->pass && m->has_kept)
+        terms[FIRN_TERM_INPUTS] += m->pass->input;
+    if (m->pass && m->pass->again)
+        add_terms(terms, m->pass->again->terms, 1);
+    terms[FIRN_TERM_GRADIENTS] += m->gradients;
+    terms[FIRN_TERM_BUCKETS] += n->f.buckets;
+    terms[FIRN_TERM_CASTS] += m->casts;
+    terms[FIRN_TERM_LOGITS] += m->logits;
+    terms[FIRN_TERM_MATRICES] += m->matrices;
+    terms[FIRN_TERM_WORK] += m->work;
+    terms[FIRN_TERM_SCRATCH] += m->scratch;
+    terms[FIRN_TERM_WORKSPACE] += m->rests;
 }
 
-static void count_loss(struct counting *n, bool is_backward)
+/* --- a stage -------------------------------------------------------------- */
+
+static void set_pass(struct counting *n, const struct peak_layer *layer,
+                     struct pass *pass)
 {
-    bool is_again = n->job->recompute == FIRN_RECOMPUTE_LAYERS;
-    begin(n, 0);
-    add_terms(n->terms, n->all, 1);
-    /* Checkpointed, autocast's copies live until the forward pass ends. */
-    n->terms[FIRN_TERM_CASTS] +=
-        is_again && is_backward ? n->f.head_cast : n->f.casts;
-    n->terms[FIRN_TERM_LOGITS] =
-        n->logits.number *
-        (is_backward ? n->logits.backward : n->logits.forward);
+    *pass = (struct pass){.input = layer->input, .work = layer->work};
+    if (n->job->recompute == FIRN_RECOMPUTE_NONE)
+        pass->kept = layer;
+    else
+        pass->again = layer;
+    if (n->job->recompute == FIRN_RECOMPUTE_SELECTIVE)
+        pass->kept = &n->products;
 }
 
-static void count_head(struct counting *n)
-{
-    bool is_again = n->job->recompute == FIRN_RECOMPUTE_LAYERS;
-    begin(n, n->f.head_gradient);
-    add_terms(n->terms, n->all, 1);
-    n->terms[FIRN_TERM_CASTS] += is_again ? n->f.head_cast : n->f.casts;
-    if (n->s.is_amp && !n->s.is_frozen)
-        n->terms[FIRN_TERM_WORK] += n->f.head_gradient / 2; /* in bf16 first */
-    n->terms[FIRN_TERM_LOGITS] = n->logits.number * n->logits.head;
-}
-
-static void add_again(struct counting *n, const struct pass *pass)
-{
-    add_terms(n->terms, pass->again.terms, 1);
-    n->terms[FIRN_TERM_MATRICES] += n->biases.gradients;
-    n->terms[FIRN_TERM_WORK] += pass->one.work + n->f.work_gradient;
-}
-
-/* Of t5 with recomputation the last pass through its decoder needs most: the
- * decoder's gradients are there too. */
-static double first_gradients(const struct counting *n)
-{
-    const struct firn_arch *a = &n->job->arch;
-    if (a->kind != FIRN_ARCH_SEQ2SEQ ||
-        n->job->recompute == FIRN_RECOMPUTE_NONE || n->s.is_frozen)
-        return n->f.head_gradient;
-    double passed = (a->decoder_layers - 1) * firn_arch_decoder_params(a);
-    return n->f.head_gradient + n->f.gradients * passed / firn_arch_params(a);
-}
-
-static void count_first(struct counting *n)
-{
-    bool is_again = n->job->recompute == FIRN_RECOMPUTE_LAYERS;
-    begin(n, first_gradients(n));
-    add_terms(n->terms, n->all, 1);
-    add_again(n, &n->first);
-    n->terms[FIRN_TERM_CASTS] += is_again ? n->f.layer_cast : n->f.casts;
-}
-
-/* The layer's own gradients come after its largest tensors are gone. */
-static void count_last(struct counting *n)
-{
-    double gradients =
-        n->f.gradients - n->f.embed_gradient - n->f.layer_gradient;
-    if (n->job->arch.is_tied)
-        gradients += n->f.head_gradient;
-    begin(n, fmax(gradients, 0));
-    add_terms(n->terms, n->last.one.terms, 1);
-    add_again(n, &n->last);
-    n->terms[FIRN_TERM_MATRICES] += n->biases.kept;
-    n->terms[FIRN_TERM_CASTS] += n->f.layer_cast;
-}
-
-static void count_embedding(struct counting *n)
-{
-    begin(n, n->f.gradients);
-    if (n->job->arch.is_tied)
-        n->terms[FIRN_TERM_WORK] += 2 * n->f.embed_gradient;
-}
-
-static void count_step(struct counting *n)
-{
-    double copies = n->f.step_copies + !n->job->keeps_gradients;
-    begin(n, n->f.gradients);
-    n->terms[FIRN_TERM_SCRATCH] = n->f.scratch;
-    n->terms[FIRN_TERM_WORKSPACE] += copies * n->f.rests;
-}
-
-static void count_moment(struct counting *n, enum firn_peak_moment moment)
-{
-    switch (moment) {
-    case FIRN_MOMENT_LOSS:
-        count_loss(n, false);
-        break;
-    case FIRN_MOMENT_LOSS_BACK:
-        count_loss(n, true);
-        break;
-    case FIRN_MOMENT_HEAD:
-        count_head(n);
-        break;
-    case FIRN_MOMENT_FIRST:
-        count_first(n);
-        break;
-    case FIRN_MOMENT_LAST:
-        count_last(n);
-        break;
-    case FIRN_MOMENT_EMBEDDING:
-        count_embedding(n);
-        break;
-    case FIRN_MOMENT_STEP:
-    case FIRN_MOMENTS:
-        count_step(n);
-        break;
-    }
-}
-
-/* Three sums at once: an addition waits for the one before it. */
-static double sum(const double *terms)
-{
-    double a = 0, b = 0, c = 0;
-    _Static_assert(FIRN_TERMS % 3 == 0, "three sums take all terms");
-    for (int i = 0; i < FIRN_TERMS; i += 3) {
-        a += terms[i];
-        b += terms[i + 1];
-        c += terms[i + 2];
-    }
-    return a + b + c;
-}
-
-/* What `layers` layers of a kind keep; `pass` gets one of them. */
-static void fill_kind(struct counting *n, enum peak_layer_kind kind,
-                      double layers, struct pass *pass)
+/* The layers, which are the same in all stages. Where some have a plain MLP
+ * and others experts, those with experts stand for both ends. */
+static void open_layers(struct counting *n)
 {
     const struct firn_peak_job *job = n->job;
-    pass->one = peak_layer_of(job, &n->s, kind);
-    if (job->recompute == FIRN_RECOMPUTE_NONE) {
-        add_terms(n->all, pass->one.terms, layers);
+    n->stack = peak_layer_of(job, &n->s, PEAK_LAYER);
+    if (job->arch.experts > 0 && job->arch.dense_layers > 0)
+        n->dense = peak_layer_of(job, &n->s, PEAK_LAYER_DENSE);
+    if (job->recompute == FIRN_RECOMPUTE_SELECTIVE)
+        n->products = peak_products_of(job, &n->s);
+    set_pass(n, &n->stack, &n->last);
+    n->first = n->last;
+    if (job->arch.kind == FIRN_ARCH_SEQ2SEQ) {
+        n->cross = peak_layer_of(job, &n->s, PEAK_LAYER_CROSS);
+        set_pass(n, &n->cross, &n->first);
+    }
+    n->biases = peak_biases_of(job, &n->s);
+}
+
+/* What `layers` layers keep until their backward pass. */
+static void keep_layers(struct counting *n, const struct peak_layer *layer,
+                        double layers)
+{
+    const struct firn_peak_job *job = n->job;
+    if (job->recompute == FIRN_RECOMPUTE_LAYERS) {
+        double inputs = job->offloads_activations ? fmin(2, layers) : layers;
+        n->all[FIRN_TERM_INPUTS] += inputs * layer->input;
+        n->total += inputs * layer->input;
         return;
     }
-    pass->again = pass->one;
-    memset(pass->one.terms, 0, sizeof pass->one.terms);
-    if (job->recompute == FIRN_RECOMPUTE_SELECTIVE) {
-        struct peak_layer products = peak_products_of(job, &n->s);
-        memcpy(pass->one.terms, products.terms, sizeof products.terms);
-        add_terms(n->all, products.terms, layers);
-    } else {
-        double inputs = job->offloads_activations ? fmin(2, layers) : layers;
-        pass->one.terms[FIRN_TERM_INPUTS] = pass->one.input;
-        n->all[FIRN_TERM_INPUTS] += inputs * pass->one.input;
-    }
+    if (job->recompute == FIRN_RECOMPUTE_SELECTIVE)
+        layer = &n->products;
+    add_terms(n->all, layer->terms, layers);
+    n->total += layers * layer->total;
 }
 
-/* The first layers may be dense where others have experts; the larger kind
- * stands for both ends. */
-static void fill_layers(struct counting *n)
+static void open_stage(struct counting *n, int stage,
+                       const struct peak_constants *constants)
 {
-    const struct firn_arch *a = &n->job->arch;
-    double layers = n->p.layers * n->in_flight, dense = 0;
+    const struct firn_peak_job *job = n->job;
+    const struct firn_arch *a = &job->arch;
+    double tokens = (double)job->micro_batch * job->seq;
+    int depth = stage == 0 ? job->pp : 1;
+    double in_flight = depth < job->micro_batches ? depth : job->micro_batches;
+    n->p = peak_share_of(job, n->counts, stage);
+    n->f = peak_fixed_of(job, &n->s, &n->p, constants);
+    memset(n->all, 0, sizeof n->all);
+    n->total = n->biases.kept;
+    n->all[FIRN_TERM_MATRICES] = n->biases.kept;
+    double layers = n->p.layers * in_flight, dense = 0;
     if (a->experts > 0 && a->dense_layers > 0) {
         dense = layers * a->dense_layers / a->layers;
-        fill_kind(n, PEAK_LAYER_DENSE, dense, &n->last);
+        keep_layers(n, &n->dense, dense);
     }
-    fill_kind(n, PEAK_LAYER, layers - dense, &n->last);
+    keep_layers(n, &n->stack, layers - dense);
     if (a->kind == FIRN_ARCH_SEQ2SEQ)
-        fill_kind(n, PEAK_LAYER_CROSS, a->decoder_layers / (double)n->job->pp,
-                  &n->first);
-    else
-        n->first = n->last;
-}
-
-static void fill(struct counting *n, const struct firn_peak_job *job, int stage,
-                 const struct peak_constants *constants)
-{
-    double tokens = (double)job->micro_batch * job->seq;
-    *n = (struct counting){.job = job, .s = peak_sizes_of(job)};
-    n->p = peak_share_of(job, stage);
-    n->f = peak_fixed_of(job, &n->s, &n->p, constants);
-    int depth = stage == 0 ? job->pp : 1;
-    n->in_flight = depth < job->micro_batches ? depth : job->micro_batches;
-    fill_layers(n);
-    n->biases = peak_biases_of(job, &n->s);
-    n->all[FIRN_TERM_MATRICES] += n->biases.kept;
+        keep_layers(n, &n->cross, a->decoder_layers / (double)job->pp);
+    n->logits = (struct peak_logits){0};
     if (stage == 1 || job->pp == 1) {
+        double ends = tokens * peak_ends_of(job, &n->s);
         n->logits = peak_logits_of(job, &n->s);
-        n->all[FIRN_TERM_NORMS] += tokens * peak_ends_of(job, &n->s);
+        n->all[FIRN_TERM_NORMS] += ends;
+        n->total += ends;
     }
 }
 
@@ -366,33 +401,41 @@ static void set_interval(double reserved,
     out->device_mib = out->high_mib + context_mib;
 }
 
-struct firn_peak firn_peak_of(const struct firn_peak_job *job)
+/* The largest moment of the open stage, if it is above `most`. */
+static double count_stage(struct counting *n, int stage, double most,
+                          struct firn_peak *out)
 {
-    return peak_with(job, &peak_constants);
+    struct moment largest = {0};
+    double before = most;
+    for (int i = 0; i < FIRN_MOMENTS; i++) {
+        struct moment m = moment_of(n, (enum firn_peak_moment)i);
+        double bytes = moment_bytes(n, &m);
+        if (bytes <= most)
+            continue;
+        most = bytes;
+        largest = m;
+        out->moment = (enum firn_peak_moment)i;
+        out->stage = stage;
+    }
+    if (most > before)
+        moment_terms(n, &largest, out->terms_mib);
+    return most;
 }
 
-struct firn_peak peak_with(const struct firn_peak_job *job,
-                           const struct peak_constants *constants)
+struct firn_peak peak_counted(const struct firn_peak_job *job,
+                              const struct peak_counts *counts,
+                              const struct peak_constants *constants)
 {
-    struct firn_peak out = {.params = firn_arch_params(&job->arch)};
-    struct counting n;
+    struct firn_peak out = {.params = counts->all, .trained = counts->all};
+    struct counting n = {.job = job, .counts = counts};
     double most = -1, reserved = 0;
-    out.trained = out.params;
     if (job->adapter != FIRN_ADAPTER_NONE)
-        out.trained =
-            firn_arch_lora_params(&job->arch, job->rank, job->on, NULL);
+        out.trained = counts->adapters;
+    n.s = peak_sizes_of(job);
+    open_layers(&n);
     for (int stage = 0; stage < (job->pp > 1 ? 2 : 1); stage++) {
-        fill(&n, job, stage, constants);
-        for (int m = 0; m < FIRN_MOMENTS; m++) {
-            count_moment(&n, (enum firn_peak_moment)m);
-            double bytes = sum(n.terms);
-            if (bytes <= most)
-                continue;
-            most = bytes;
-            out.moment = (enum firn_peak_moment)m;
-            out.stage = stage;
-            memcpy(out.terms_mib, n.terms, sizeof n.terms);
-        }
+        open_stage(&n, stage, constants);
+        most = count_stage(&n, stage, most, &out);
         reserved = fmax(reserved, reserved_of(job, &n, most, constants));
     }
     for (int i = 0; i < FIRN_TERMS; i++)
@@ -401,4 +444,16 @@ struct firn_peak peak_with(const struct firn_peak_job *job,
     out.is_measured = is_measured(job);
     set_interval(reserved, constants, &out);
     return out;
+}
+
+struct firn_peak peak_with(const struct firn_peak_job *job,
+                           const struct peak_constants *constants)
+{
+    struct peak_counts counts = peak_counts_of(job);
+    return peak_counted(job, &counts, constants);
+}
+
+struct firn_peak firn_peak_of(const struct firn_peak_job *job)
+{
+    return peak_with(job, &peak_constants);
 }

@@ -16,44 +16,49 @@
 
 #include <math.h>
 
-struct peak_share peak_share_of(const struct firn_peak_job *job, int stage)
+struct peak_counts peak_counts_of(const struct firn_peak_job *job)
 {
     const struct firn_arch *a = &job->arch;
-    double t = job->tp, part = 1.0 / job->pp;
-    bool has_embed = stage == 0, has_head = stage == 1 || job->pp == 1;
-    double whole_embed = firn_arch_embed_params(a);
-    double whole_head = firn_arch_head_params(a);
-    double embed = whole_embed / t, head = whole_head / t;
-    double experts = 0, all = firn_arch_params(a);
-    double sparse = a->experts > 0 ? a->layers - a->dense_layers : 0;
+    struct peak_counts n = {.all = firn_arch_params(a),
+                            .embed = firn_arch_embed_params(a),
+                            .head = firn_arch_head_params(a)};
+    n.layers = n.all - n.embed - n.head;
     if (a->experts > 0)
-        experts = sparse * firn_arch_experts_params(a);
-    double layers = all - whole_embed - whole_head;
-    struct peak_share s = {.layers = a->layers * part,
-                           .model = (layers - experts) * part / t,
-                           .experts = experts * part / (t * job->ep),
+        n.experts = (a->layers - a->dense_layers) * firn_arch_experts_params(a);
+    if (job->adapter != FIRN_ADAPTER_NONE)
+        n.adapters = firn_arch_lora_params(a, job->rank, job->on, &n.widths);
+    if (job->adapter == FIRN_ADAPTER_QLORA)
+        n.matrices = firn_arch_matrix_params(a);
+    if (a->kind == FIRN_ARCH_SEQ2SEQ)
+        n.decoder = (a->decoder_layers - 1) * firn_arch_decoder_params(a);
+    return n;
+}
+
+struct peak_share peak_share_of(const struct firn_peak_job *job,
+                                const struct peak_counts *n, int stage)
+{
+    const struct firn_arch *a = &job->arch;
+    double by_t = 1.0 / job->tp, part = by_t / job->pp;
+    bool has_embed = stage == 0, has_head = stage == 1 || job->pp == 1;
+    double embed = n->embed * by_t;
+    struct peak_share s = {.layers = a->layers / (double)job->pp,
+                           .model = (n->layers - n->experts) * part,
+                           .experts = n->experts * part / job->ep,
                            .embed = has_embed ? embed : 0,
-                           .head = has_head ? head : 0,
+                           .head = has_head ? n->head * by_t : 0,
+                           .adapters = n->adapters * part,
+                           .packed = n->matrices * part,
                            .ranks = job->dp};
     if (job->pp > 1 && stage == 1 && a->is_tied)
         s.head += embed; /* a second copy of the tied matrix */
     s.model += s.embed + s.head;
-    s.one_layer = layers / (a->layers + a->decoder_layers) / t / job->ep;
-    if (job->ep == 1)
-        s.one_layer = layers / (a->layers + a->decoder_layers) / t;
-    if (job->adapter != FIRN_ADAPTER_NONE) {
-        double width;
-        s.adapters =
-            firn_arch_lora_params(a, job->rank, job->on, &width) * part / t;
-        if (job->adapter == FIRN_ADAPTER_DORA)
-            s.adapters += width * part / t;
-    }
-    if (job->adapter == FIRN_ADAPTER_QLORA)
-        s.packed = firn_arch_matrix_params(a) * part / t;
+    s.one_layer = n->layers / (a->layers + a->decoder_layers) * by_t / job->ep;
+    if (job->adapter == FIRN_ADAPTER_DORA)
+        s.adapters += n->widths * part;
     double row = a->experts > 0
                      ? 2.0 * a->experts * a->expert_ffn / job->ep
                      : (a->is_fused_qkv && a->is_gated ? 2.0 : 1) * a->ffn;
-    s.largest = fmax(row, a->vocab) * a->hidden / t;
+    s.largest = fmax(row, a->vocab) * a->hidden * by_t;
     return s;
 }
 
@@ -188,6 +193,8 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
         f.head_cast = 2 * (job->arch.is_tied ? p->embed : p->head);
         f.layer_cast = 2 * fmax(0, p->one_layer - p->experts / p->layers);
     }
+    for (int i = 0; i < FIRN_TERMS; i++)
+        f.total += f.always[i];
     return f;
 }
 

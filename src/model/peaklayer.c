@@ -353,6 +353,10 @@ static struct peak_layer spread(const struct firn_peak_job *job,
     out.terms[FIRN_TERM_LORA] =
         tokens * k->lora_all + tokens * k->lora_split / t;
     out.terms[FIRN_TERM_CASTS] = k->merged / t;
+    out.total = out.terms[FIRN_TERM_NORMS] + out.terms[FIRN_TERM_MASKS] +
+                out.terms[FIRN_TERM_ATTENTION] + out.terms[FIRN_TERM_MATRICES] +
+                out.terms[FIRN_TERM_MLP] + out.terms[FIRN_TERM_EXPERTS] +
+                out.terms[FIRN_TERM_LORA] + out.terms[FIRN_TERM_CASTS];
     out.work = work_of(job, s, k, all);
     return out;
 }

@@ -26,9 +26,26 @@ struct peak_constants {
 
 extern const struct peak_constants peak_constants;
 
-/* firn_peak_of() with other constants. */
+/* Parameters of the whole model: of an architecture and its adapters, whatever
+ * the way it is trained. A search over ways counts them once. */
+struct peak_counts {
+    double all, embed, head;
+    double layers;   /* all but embedding and output */
+    double experts;  /* in `layers` */
+    double matrices; /* that 4 bits pack */
+    double adapters; /* of LoRA; 0: none */
+    double widths;   /* magnitudes of DoRA */
+    double decoder;  /* t5's, of all its layers but one */
+};
+
+struct peak_counts peak_counts_of(const struct firn_peak_job *job);
+
+/* firn_peak_of() with other constants; with parameters that were counted. */
 struct firn_peak peak_with(const struct firn_peak_job *job,
                            const struct peak_constants *constants);
+struct firn_peak peak_counted(const struct firn_peak_job *job,
+                              const struct peak_counts *counts,
+                              const struct peak_constants *constants);
 
 /* Bytes of one number. */
 struct peak_sizes {
@@ -53,6 +70,7 @@ enum peak_layer_kind {
 /* Bytes of all tokens of this GPU in one layer, by term. */
 struct peak_layer {
     double terms[FIRN_TERMS];
+    double total; /* of `terms` */
     double input; /* what checkpointing keeps */
     double work;  /* most that its backward pass needs besides */
 };
@@ -92,11 +110,13 @@ struct peak_share {
     double ranks;   /* over which ZeRO divides */
 };
 
-struct peak_share peak_share_of(const struct firn_peak_job *job, int stage);
+struct peak_share peak_share_of(const struct firn_peak_job *job,
+                                const struct peak_counts *counts, int stage);
 
 /* Bytes that do not depend on tokens. */
 struct peak_fixed {
     double always[FIRN_TERMS]; /* at all moments */
+    double total;              /* of `always` */
     double gradients, buckets; /* all of them */
     double head_gradient, embed_gradient, layer_gradient, work_gradient;
     double casts, head_cast, layer_cast;
