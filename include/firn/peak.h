@@ -9,8 +9,8 @@
  * At each the bytes of every term are counted; the largest sum is the answer,
  * and its terms are the breakdown. `expected_mib` is the peak of all tensors
  * (PyTorch's max_memory_allocated). `reserved_mib` is what the allocator holds
- * for them; `high_mib` is at most a quarter above expected. `device_mib` is
- * high_mib and the CUDA context: what a GPU must have.
+ * for them; high_mib - low_mib is at most a quarter of expected. `device_mib`
+ * is high_mib and the CUDA context: what a GPU must have.
  *
  * Evaluation allocates nothing and keeps no state.
  */
