@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/jobtext.h"
 #include "cli/live.h"
+#include "cli/liveconfig.h"
 #include "cli/livefile.h"
 #include "cli/livewords.h"
 #include <errno.h>
@@ -46,12 +47,15 @@ static enum firn_status read_job(struct firn_buf *out, const struct args *args,
                                  char **argv, struct firn_error *err)
 {
     char here[PATH_MAX];
-    if (args->file != NULL)
-        return live_file_read(out, args->file, err);
+    if (args->file != NULL) {
+        FIRN_TRY(live_file_read(out, args->file, err));
+        return live_config_put(out, args->file, err);
+    }
     if (getcwd(here, sizeof here) == NULL)
         return firn_fail(err, FIRN_EIO, "the working directory: %s",
                          strerror(errno));
-    return job_text(out, &args->job, argv, here, err);
+    FIRN_TRY(job_text(out, &args->job, argv, here, err));
+    return live_config_put(out, NULL, err);
 }
 
 static int ask(struct live *live, const struct args *args, char **argv)

@@ -82,9 +82,10 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
     firn_training_peak(&spec->training, peak);
     out->is_peak = true;
     out->zeros = zeros_of(spec, peak);
-    out->passes =
-        spec->cannot & FIRN_CAN_PASSES ? 1 : spec->training.accumulation;
-    out->has_tensor = !(spec->cannot & FIRN_CAN_TENSOR);
+    out->cannot = spec->cannot;
+    out->passes = spec->training.accumulation;
+    if (out->passes == 0 && (spec->cannot & FIRN_CAN_PASSES))
+        out->passes = 1;
     out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
     peak->zero = 0;
     out->job.shape = (struct firn_llm_shape){.hidden = peak->arch.hidden,
@@ -384,7 +385,7 @@ static bool is_wanted(const struct llmjob *llm, const struct split *split,
         return false;
     if (!llm->is_peak)
         return split->zero == 0;
-    if (split->t > 1 && !llm->has_tensor)
+    if (split->t > 1 && (llm->cannot & FIRN_CAN_TENSOR))
         return false;
     if (split->d == 1) /* nothing to divide: one stage is as good as another */
         return split->zero == 0;
@@ -729,10 +730,10 @@ size_t llmjobs_misses(const struct llmjob *llm,
 
 /* --- as a forecast has them ---------------------------------------------- */
 
-/* The copies divide their weights, or do not; 0: the job has no choice. */
+/* The copies divide their weights, or do not; 0: there is no choice. */
 static int parallel_of(const struct llmjob *llm, const struct llmplan *plan)
 {
-    if (!llm->is_peak || plan->d == 1)
+    if (!llm->is_peak || plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
         return FIRN_PARALLEL_OWN;
     return plan->zero == 3 ? FIRN_PARALLEL_SHARDED : FIRN_PARALLEL_DATA;
 }
@@ -751,7 +752,7 @@ size_t llmjobs_ways(const struct llmjob *llm,
             .way = {.gpus = p->t * p->d,
                     .type = p->type,
                     .tensor = p->t,
-                    .passes = p->passes,
+                    .passes = llm->cannot & FIRN_CAN_PASSES ? 0 : p->passes,
                     .parallel = parallel_of(llm, p)},
             .mem_gib = p->need_gib,
             .marp_gib = p->marp_gib,

@@ -27,7 +27,8 @@ struct llmjob {
                                 * below are of these jobs alone */
     unsigned zeros;   /* ZeRO stages of several copies: bit per stage */
     int passes;       /* of a step; 0: as few as memory allows */
-    bool has_tensor;  /* its trainer splits layers */
+    unsigned cannot;  /* FIRN_CAN_*, of its trainer. What its user says of ZeRO
+                       * and passes, such a trainer does by itself */
     double mem_ratio; /* on all its memory but the CUDA context */
 };
 

@@ -42,7 +42,8 @@ static void add_field(struct firn_buf *out, enum job_field_id id,
     const char *key = job_field_json(field);
     switch (job_field_storage(field)) {
     case JOB_AS_TEXT:
-        if (field->kind == JOB_MODEL && (*(char *const *)member)[0] != '\0')
+        if ((field->kind == JOB_MODEL || field->kind == JOB_CONFIG) &&
+            (*(char *const *)member)[0] != '\0')
             add_model(out, key, *(char *const *)member);
         else
             jsonbuf_text(out, key, *(char *const *)member);
