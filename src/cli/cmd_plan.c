@@ -34,8 +34,9 @@ static const struct flags_page page = {
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Predicts what would happen if the job were submitted now: start, "
              "GPUs, speed, end, the jobs that it would slow down, and the "
-             "smallest change that would start it at once. Nothing is "
-             "submitted.",
+             "smallest change that would start it at once. Of a language "
+             "model it also prints the plans that fit with their memory, and "
+             "the nearest that do not. Nothing is submitted.",
     .table = table,
     .shared = job_flags_table,
     .shared_head = "job options",

@@ -773,9 +773,8 @@ int llmjobs_gpus_max(const struct llmjob *llm)
 
 /* --- what a user asks for ------------------------------------------------ */
 
-/* The types a user allows, whatever their memory. */
-static uint32_t allowed(const struct firn_cluster *cluster,
-                        const struct firn_job_spec *spec)
+uint32_t llmjobs_types(const struct firn_cluster *cluster,
+                       const struct firn_job_spec *spec)
 {
     struct firn_job_spec any = *spec;
     struct job_accept accept = {0};
@@ -834,7 +833,7 @@ static void ask_for(struct firn_job_spec *spec, const struct llmjob *llm,
 
 void llmjobs_ask(const struct firn_cluster *cluster, struct firn_job_spec *spec)
 {
-    uint32_t types = allowed(cluster, spec);
+    uint32_t types = llmjobs_types(cluster, spec);
     struct llmjob llm = bare(spec);
     struct llmplans plans = plans_that_fit(&llm, cluster, types);
     firn_type_id fastest = -1;
@@ -854,7 +853,7 @@ void llmjobs_ask(const struct firn_cluster *cluster, struct firn_job_spec *spec)
 void llmjobs_fill(const struct firn_cluster *cluster,
                   struct firn_job_spec *spec)
 {
-    uint32_t types = allowed(cluster, spec);
+    uint32_t types = llmjobs_types(cluster, spec);
     struct llmjob llm = bare(spec);
     struct llmplans plans = plans_that_fit(&llm, cluster, types);
     int asked = 0, least = 0, most = 0;
@@ -900,7 +899,7 @@ void llmjobs_restrict(const struct firn_cluster *cluster,
                       struct firn_job_spec *spec, char text[LLMJOBS_TYPES_TEXT])
 {
     struct llmjob llm = bare(spec);
-    uint32_t types = allowed(cluster, spec);
+    uint32_t types = llmjobs_types(cluster, spec);
     double need_gib = INFINITY;
     size_t n = 0;
     text[0] = '\0';

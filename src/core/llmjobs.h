@@ -79,6 +79,10 @@ enum { LLMJOBS_TYPES_TEXT = FIRN_TYPES_MAX * (FIRN_NAME_MAX + 1) };
 /* O(1) for a job without a sequence length. */
 bool llmjobs_is(const struct firn_job_spec *spec);
 
+/* The mask of types that its user allows, whatever their memory. */
+uint32_t llmjobs_types(const struct firn_cluster *cluster,
+                       const struct firn_job_spec *spec);
+
 /* `spec` is a language model and names its GPUs. `types` is the mask of types
  * that it accepts. */
 struct llmjob llmjobs_open(const struct firn_cluster *cluster,
