@@ -258,7 +258,7 @@ struct split {
     int t, d, zero, passes, micro_batch;
     double samples_s, need_gib;
     double expected_gib; /* with the CUDA context */
-    double tensors_gib, high_gib;
+    double tensors_gib, high_gib, reserved_gib;
 };
 
 static bool can_split(const struct llmjob *llm, int gpus, int t)
@@ -287,6 +287,7 @@ static void need_by_memory(const struct llmjob *llm, struct split *split)
     split->expected_gib = (m.reserved_mib + context_mib) / MIB_PER_GIB;
     split->tensors_gib = m.expected_mib / MIB_PER_GIB;
     split->high_gib = m.high_mib / MIB_PER_GIB;
+    split->reserved_gib = m.reserved_mib / MIB_PER_GIB;
 }
 
 /* The same for firn/peak.h. */
@@ -316,6 +317,7 @@ static struct firn_peak need_by_peak(const struct llmjob *llm,
     double scale = llm->mem_ratio / MIB_PER_GIB;
     split->tensors_gib = m.expected_mib * scale;
     split->high_gib = m.high_mib * scale;
+    split->reserved_gib = m.reserved_mib * scale;
     split->need_gib = split->high_gib + context_mib / MIB_PER_GIB;
     split->expected_gib = split->tensors_gib + context_mib / MIB_PER_GIB;
     return m;
@@ -470,6 +472,7 @@ static struct llmplan plan_of(const struct split *split, firn_type_id type)
                             .samples_s = split->samples_s,
                             .expected_gib = split->tensors_gib,
                             .high_gib = split->high_gib,
+                            .reserved_gib = split->reserved_gib,
                             .need_gib = split->need_gib};
 }
 

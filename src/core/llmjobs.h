@@ -56,6 +56,7 @@ struct llmplan {
     double samples_s;
     double expected_gib; /* the peak of all tensors */
     double high_gib;     /* the most that the allocator holds for them */
+    double reserved_gib; /* that the allocator is expected to hold */
     double need_gib;     /* what a GPU must have: high and the CUDA context */
     double marp_gib;     /* by Frenzy's formula, in 10^9 bytes; of a job that
                           * firn/peak.h predicts the same as need_gib */

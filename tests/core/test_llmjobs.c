@@ -151,7 +151,7 @@ static void say(struct firn_job_spec *spec, enum firn_training_setting setting,
                 const char *word)
 {
     if (!firn_training_set(&spec->training, setting, word))
-        fail_msg("setting %d has no word %s", (int)setting, word);
+        fail_msg("setting %d does not take %s", (int)setting, word);
 }
 
 /* 70B in bf16 are 131 GiB: one copy on each of 8 GPUs of 80 does not fit, one
