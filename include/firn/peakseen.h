@@ -23,6 +23,9 @@
 
 FIRN_C_BEGIN
 
+#define FIRN_PEAK_RATIO_LEAST 0.5
+#define FIRN_PEAK_RATIO_MOST  2.0
+
 /* Zeroed: nothing was seen. */
 struct firn_peak_seen {
     double mean, floor; /* 0: not known */

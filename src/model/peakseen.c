@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-static const double LEAST = 0.5, MOST = 2, BEYOND = 1.02, RAISE = 1.1;
+static const double LEAST = FIRN_PEAK_RATIO_LEAST, MOST = FIRN_PEAK_RATIO_MOST;
+static const double BEYOND = 1.02, RAISE = 1.1;
 enum { WINDOW = 8, COUNT_MAX = 1000000 };
 
 double firn_peak_ratio(const struct firn_peak_seen *seen)
