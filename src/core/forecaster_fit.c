@@ -253,7 +253,8 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
         return 0;
     if (o->is_llm) {
         struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
-        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
+        struct llmhow how = {way->tensor, way->parallel, way->passes};
+        return llmjobs_expect(&o->llm, &spot, how, NULL);
     }
     if (o->app.profile != NULL)
         return by_profile(f, o, job, &where, way);
