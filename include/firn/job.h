@@ -50,7 +50,9 @@ struct firn_job_spec {
     struct firn_training training; /* of a language model */
     unsigned cannot; /* FIRN_CAN_* (firn/can.h): what its trainer cannot do; 0:
                       * everything can be ordered, as of every trace's job */
-    long line;       /* where in the trace; 0 for none */
+    struct firn_layout asked; /* execution plan of an application whose plans
+                               * were measured (docs/plans.md) */
+    long line;                /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {

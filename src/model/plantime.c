@@ -88,7 +88,7 @@ const char *plan_term_name(enum plan_term term)
 
 static const struct {
     const char *word;
-    enum plan_kind kind;
+    enum exec_kind kind;
     bool recomputes;
 } words[] = {
     {"ga", PLAN_DATA, false},
@@ -98,17 +98,30 @@ static const struct {
     {"zero-offload+gc", PLAN_OFFLOAD, true},
 };
 
+/* A number from 1 to 9999, and what stands behind it. */
+static bool read_number(const char **at, size_t digits, int *out)
+{
+    int n = 0;
+    for (; digits > 0 && **at >= '0' && **at <= '9'; digits--)
+        n = 10 * n + *(*at)++ - '0';
+    *out = n;
+    return n > 0;
+}
+
+/* "244", or "2x4x16". */
 static bool read_digits(const char *word, int gpus, struct exec_plan *out)
 {
+    bool has_x = strchr(word, 'x') != NULL;
     int n[3];
-    if (strlen(word) != 3)
-        return false;
     for (int i = 0; i < 3; i++) {
-        n[i] = word[i] - '0';
-        if (n[i] < 1 || n[i] > 9)
+        if (i > 0 && has_x && *word++ != 'x')
+            return false;
+        if (!read_number(&word, has_x ? 4 : 1, &n[i]))
             return false;
     }
-    if (n[0] * n[1] * n[2] != gpus)
+    if (*word != '\0' || n[0] > gpus || n[1] > gpus || n[2] > gpus)
+        return false;
+    if ((long)n[0] * n[1] * n[2] != gpus)
         return false;
     *out = (struct exec_plan){PLAN_SPLIT, false, n[0], n[1], n[2], 1};
     return true;
@@ -241,7 +254,7 @@ bool plan_counts(const struct exec_plan *plan, const struct plan_spot *spot,
     return true;
 }
 
-bool plan_law_knows(const struct plan_law *law, enum plan_kind kind)
+bool plan_law_knows(const struct plan_law *law, enum exec_kind kind)
 {
     for (int i = 0; i < PLAN_TERMS; i++)
         if (law->seconds[kind][i] > 0)

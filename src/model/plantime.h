@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum plan_kind {
+enum exec_kind {
     PLAN_DATA,    /* a whole copy on each GPU */
     PLAN_ZERO,    /* gradients and optimizer sharded over all GPUs */
     PLAN_OFFLOAD, /* the same, on the host */
@@ -22,7 +22,7 @@ enum plan_kind {
 
 /* stages x tensor x data GPUs. stages and tensor are 1 but for PLAN_SPLIT. */
 struct exec_plan {
-    enum plan_kind kind;
+    enum exec_kind kind;
     bool recomputes; /* activation checkpointing */
     int stages, tensor, data;
     int micro; /* micro-batches in the pipeline at a time, >= 1 */
@@ -32,7 +32,8 @@ enum { EXEC_PLAN_TEXT = 40 };
 
 /* Reads a plan as Rubick's tables write it: "ga", "gc", "zero-dp",
  * "zero-offload", "zero-offload+gc", "tp+ga", or three digits, stages x tensor
- * x data. False: it is none of them, or its digits are not `gpus` GPUs. */
+ * x data; or as exec_plan_write() does, with an x between the three numbers.
+ * False: it is none of them, or its digits are not `gpus` GPUs. */
 bool exec_plan_read(const char *word, int gpus, struct exec_plan *out);
 void exec_plan_write(const struct exec_plan *plan, char out[EXEC_PLAN_TEXT]);
 bool exec_plan_equal(const struct exec_plan *a, const struct exec_plan *b);
@@ -76,7 +77,7 @@ struct plan_law {
     double seconds[PLAN_KINDS][PLAN_TERMS];
 };
 
-bool plan_law_knows(const struct plan_law *law, enum plan_kind kind);
+bool plan_law_knows(const struct plan_law *law, enum exec_kind kind);
 
 /* The equations: how often each term counts. False: the plan cannot be there
  * (its GPUs are not those of the spot). */

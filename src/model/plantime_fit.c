@@ -45,7 +45,7 @@ static const unsigned split_compute = BIT(PLAN_HOST) | BIT(PLAN_COMPUTE) |
                                       BIT(PLAN_TENSOR) | BIT(PLAN_TENSOR_HOPS) |
                                       BIT(PLAN_STRADDLE) | BIT(PLAN_STAGE);
 
-static unsigned terms_of(enum plan_kind kind)
+static unsigned terms_of(enum exec_kind kind)
 {
     switch (kind) {
     case PLAN_DATA:
@@ -153,7 +153,7 @@ static bool is_apart(const struct fit *fit)
     return true;
 }
 
-static void fit_kind(struct fit *fit, enum plan_kind kind, double *seconds)
+static void fit_kind(struct fit *fit, enum exec_kind kind, double *seconds)
 {
     if (kind != PLAN_SPLIT || !is_apart(fit)) {
         fit_part(fit, terms_of(kind), WHOLE, seconds);
@@ -206,7 +206,7 @@ enum firn_status plan_fit(struct plan_law *out, const struct plan_row *rows,
             if ((int)rows[i].plan.kind == kind)
                 fit.rows[fit.n++] = &rows[i];
         if (fit.n > 0)
-            fit_kind(&fit, (enum plan_kind)kind, law.seconds[kind]);
+            fit_kind(&fit, (enum exec_kind)kind, law.seconds[kind]);
     }
     split_host(&law);
     arena_release(&scratch);
@@ -242,7 +242,7 @@ struct design {
 
 /* The scaled counts of one kind's rows; how many terms any of them has. */
 static int scale(const struct plan_row *rows, const size_t *at, size_t n,
-                 enum plan_kind kind, struct design *out)
+                 enum exec_kind kind, struct design *out)
 {
     double counts[PLAN_TERMS], largest[PLAN_TERMS] = {0};
     unsigned mask = terms_of(kind);
@@ -303,7 +303,7 @@ void plan_choose(const struct plan_row *rows, size_t n, size_t extra,
             if ((int)rows[i].plan.kind == kind)
                 at[count++] = i;
         memset(scaled, 0, n * sizeof *scaled);
-        int nterms = scale(rows, at, count, (enum plan_kind)kind, scaled);
+        int nterms = scale(rows, at, count, (enum exec_kind)kind, scaled);
         choose_kind(at, count, scaled, nterms, extra, chosen);
     }
     arena_release(&scratch);

@@ -63,6 +63,12 @@ static void a_plan_is_read_and_written(void **state)
     assert_true(exec_plan_read("zero-offload", 1, &plan));
     assert_int_equal(plan.kind, PLAN_OFFLOAD);
     assert_false(exec_plan_read("244", 16, &plan));
+    assert_true(exec_plan_read("2x4x16", 128, &plan));
+    assert_int_equal(plan.data, 16);
+    assert_false(exec_plan_read("2x4x", 8, &plan));
+    assert_false(exec_plan_read("2x4", 8, &plan));
+    assert_false(exec_plan_read("2x4x1x", 8, &plan));
+    assert_false(exec_plan_read("2441", 32, &plan));
     assert_false(exec_plan_read("204", 8, &plan));
     assert_false(exec_plan_read("ddp", 8, &plan));
     assert_false(exec_plan_read("ga", 0, &plan));
@@ -393,7 +399,7 @@ static void print_law(const struct plan_law *law)
     static const char *const kinds[] = {"DATA", "ZERO", "OFFLOAD", "SPLIT"};
     for (int k = 0; k < PLAN_KINDS; k++) {
         const double *s = law->seconds[k];
-        if (!plan_law_knows(law, (enum plan_kind)k))
+        if (!plan_law_knows(law, (enum exec_kind)k))
             continue;
         printf("    PLAN_LAW(%s", kinds[k]);
         for (int i = 0; i < PLAN_TERMS; i++) {
