@@ -165,7 +165,8 @@ unsigned firn_view_parallels(const struct firn_view *view,
         return 0;
     unsigned all = forecast->parallels(view->forecaster, job), can = all;
     if (!firn_job_can(job, FIRN_CAN_SHARDED))
-        can &= ~(1u << FIRN_PARALLEL_SHARDED);
+        can &= ~(1u << FIRN_PARALLEL_SHARDED | 1u << FIRN_PARALLEL_OFFLOAD |
+                 1u << FIRN_PARALLEL_RECOMPUTE);
     if (!firn_job_can(job, FIRN_CAN_PIPELINE))
         can &= ~(1u << FIRN_PARALLEL_PIPELINE);
     /* Without any of its ways the job is run as submitted. */

@@ -217,10 +217,15 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
         add_int(out, "FIRN_TENSOR", tensor);
     if (how->stages > 0)
         add_int(out, "FIRN_STAGES", stages);
-    if (how->parallel == FIRN_PARALLEL_SHARDED) {
+    if (how->parallel == FIRN_PARALLEL_SHARDED ||
+        how->parallel == FIRN_PARALLEL_OFFLOAD) {
         vec_add(&out->common, "FIRN_SHARDED=1");
         vec_add(&out->common, "FIRN_ZERO=3");
     }
+    if (how->parallel == FIRN_PARALLEL_OFFLOAD)
+        vec_add(&out->common, "FIRN_OFFLOAD=1");
+    if (how->parallel == FIRN_PARALLEL_RECOMPUTE)
+        vec_add(&out->common, "FIRN_RECOMPUTE=1");
     if (how->tensor > 0 || how->stages > 0)
         add_int(out, "FIRN_REPLICAS", alloc->ngpus / (tensor * stages));
 }
