@@ -214,7 +214,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
         return 0;
     if (o->app.profile == NULL)
         return threads_rate(c, f->priors.scaling, &job->spec, counts);
-    unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
+    unsigned tunes =
+        way->tunes & ~(unsigned)(FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS);
     struct trainer_ask ask = {.app = &o->app,
                               .where = &where,
                               .batch = outlook_batch(o, job),
@@ -228,9 +229,15 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
         trainer_setting(f->priors.trainer, &ask, is_cut ? o->part : stage);
     if (!is_cut && o->setting.nfrozen > 0)
         setting.frozen = o->setting.nfrozen; /* by its own account */
-    struct threads threads = {
-        f->priors.known, &o->app,    &where, counts, threads_number(&job->spec),
-        o->ref.batch,    known_fit_s};
+    struct threads threads = {.known = f->priors.known,
+                              .app = &o->app,
+                              .where = &where,
+                              .counts = counts,
+                              .number = threads_number(&job->spec),
+                              .batch = o->ref.batch,
+                              .has_executors =
+                                  (way->tunes & FIRN_TUNE_EXECUTORS) != 0,
+                              .iteration_s = known_fit_s};
     struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
                           setting.psi};
     return running_rate(o->app.profile, stage, &o->ref, &now) *
