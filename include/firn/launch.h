@@ -74,6 +74,8 @@ struct firn_launch {
                   if it has a model; 0: not set */
     const char *batch_rule; /* of the learning rate; "" or NULL: not set */
     int frozen; /* layers to freeze at this start; negative: not set */
+    const int *executors; /* workers on each GPU, by GPU type of the cluster;
+                             NULL: one */
 };
 
 struct firn_engine_host {

@@ -631,3 +631,12 @@ int forecaster_executors(struct forecaster *f, struct forecaster_key key,
     return threads_executors(f->priors.known, &o->app, type, o->ref.batch,
                              threads_number(&job->spec), out);
 }
+
+bool forecaster_lay_out(struct forecaster *f, struct forecaster_key key,
+                        const struct firn_job *job, const struct firn_way *way,
+                        struct firn_waste_type *types)
+{
+    const struct outlook *o = outlook_of(f, key, job);
+    struct firn_way as = outlook_plain(f, o, way);
+    return outlook_threads(f, o, job, &as, types);
+}

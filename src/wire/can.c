@@ -10,7 +10,7 @@
 
 static const char *const words[FIRN_CAN_WORDS] = {
     "resize", "passes", "freeze",  "batch",    "partner",
-    "after",  "tensor", "sharded", "pipeline",
+    "after",  "tensor", "sharded", "pipeline", "executors",
 };
 
 const char *firn_can_name(unsigned can)
