@@ -275,6 +275,14 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 
+static int ahead_s(void *state)
+{
+    const struct dock *dock = &((const struct loop *)state)->dock;
+    return dock->engine->ahead_s != NULL
+               ? dock->engine->ahead_s(dock->engine_state)
+               : 0;
+}
+
 void loop_engine_init(struct loop *loop)
 {
     loop->desk.live = (struct firn_engine_def){
@@ -286,6 +294,7 @@ void loop_engine_init(struct loop *loop)
         .now_s = now_s,
         .apply = apply,
         .settled = settled,
+        .ahead_s = ahead_s,
     };
 }
 
