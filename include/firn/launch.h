@@ -77,6 +77,8 @@ struct firn_launch {
     const char *const *settings; /* "FIRN_LOSS=fused", ...: what else the job
                                     file says of its model, ends with NULL; or
                                     NULL */
+    const int *executors; /* workers on each GPU, by GPU type of the cluster;
+                             NULL: one */
 };
 
 struct firn_engine_host {

@@ -84,6 +84,7 @@ enum firn_status dock_layout(struct dock *dock, const struct live_job *job,
 struct launchtext {
     struct arena text;
     struct firn_launch_mate mate;
+    int executors[FIRN_TYPES_MAX];
     const char *trouble; /* NULL: all folders are there */
     const char *settings[10];
 };
@@ -307,6 +308,9 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
                       : -1,
     };
     launch_others(dock, job, out);
+    for (int t = 0; t < FIRN_TYPES_MAX; t++)
+        dock->launch->executors[t] = job->executors[t];
+    out->executors = dock->launch->executors;
     out->trouble = dock->launch->trouble;
     return true;
 }

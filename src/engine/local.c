@@ -362,4 +362,5 @@ const struct firn_engine_def firn_engine_local = {
     .cancel = cancel,
     .phase = phase,
     .load = load,
+    .has_executors = true,
 };
