@@ -124,6 +124,13 @@ static enum firn_status plan(void *arg, struct live_ask *ask,
     return status;
 }
 
+static void board_url(void *arg, struct firn_buf *out)
+{
+    const struct loop *loop = arg;
+    if (loop->http != NULL)
+        config_board_url(loop->config, http_port(loop->http), out);
+}
+
 static void handled(void *arg, const char *method, const char *route,
                     double seconds)
 {
@@ -217,6 +224,7 @@ struct api_host loop_host(struct loop *loop)
         .why = why,
         .eta = eta,
         .plan = plan,
+        .board_url = board_url,
         .handled = handled,
         .log_path = log_path};
 }
