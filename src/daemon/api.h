@@ -101,6 +101,9 @@ struct api_host {
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
+    /* The same of all jobs at once. */
+    enum firn_status (*forecast)(void *arg, struct firn_buf *json,
+                                 struct firn_error *err);
     /* Predicts what a submit of the ask would do; changes nothing. */
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);

@@ -52,7 +52,7 @@ struct boardsessions;
 
 struct api {
     struct api_host host;
-    struct api_refusals *refusals; /* NULL: none so far */
+    struct api_refusals *refusals;  /* NULL: none so far */
     struct boardsessions *sessions; /* of browsers */
     VEC(struct api_waiting) waiting;
     bool is_paused;

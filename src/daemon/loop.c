@@ -197,6 +197,7 @@ void loop_close(struct loop *loop)
     http_close(loop->http);
     api_free(loop->api);
     round_free(loop->desk.round);
+    foreseen_free(loop->foreseen);
     desk_close(&loop->desk);
     dock_close(&loop->dock);
     retain_free(loop->retain);
