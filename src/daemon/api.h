@@ -105,6 +105,9 @@ struct api_host {
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
+    /* The same of all jobs at once. */
+    enum firn_status (*forecast)(void *arg, struct firn_buf *json,
+                                 struct firn_error *err);
     /* Predicts what a submit of the ask would do; changes nothing. */
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
@@ -114,6 +117,9 @@ struct api_host {
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 
+    /* Appends the address at which a browser finds this daemon; nothing: it
+     * listens on no address. */
+    void (*board_url)(void *arg, struct firn_buf *out);
     /* The file of a job's output; false: it cannot have one. */
     bool (*log_path)(void *arg, const struct live_job *job, char *out,
                      size_t max);
@@ -128,6 +134,10 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+bool api_session_of_token(void *arg, const char *token,
+                          struct http_caller *caller);
+/* Does the table have it as a route that needs no token? */
+bool api_is_open(void *arg, const char *method, const char *path);
 /* Counts a refused request or connection, and writes at most one line a second
  * for each peer into the log. */
 void api_turned_away(void *arg, enum http_refusal why,
@@ -155,7 +165,8 @@ bool api_wants_tick(const struct api *api);
 void api_tick(struct api *api);
 
 /* The table, for tests and for counting. */
-enum api_who { API_OPERATOR, API_JOB, API_ANYONE };
+/* API_ANYONE: any known caller; API_OPEN: a caller without a token, too. */
+enum api_who { API_OPERATOR, API_JOB, API_ANYONE, API_OPEN };
 struct api_call;
 struct api_route {
     const char *method, *path;

@@ -64,8 +64,22 @@ static bool may_call(const struct api_route *route, const struct api_call *call)
         return caller->job >= 0 && str_id(call->word, INT32_MAX, &id) &&
                id == caller->job;
     case API_ANYONE:
+    case API_OPEN:
         return true;
     }
+    return false;
+}
+
+bool api_is_open(void *arg, const char *method, const char *path)
+{
+    char word[128];
+    (void)arg;
+    if (strncmp(path, "/v1/", 4) == 0)
+        path += 3;
+    for (int i = 0; i < NROUTES; i++)
+        if (table[i].who == API_OPEN && strcmp(table[i].method, method) == 0 &&
+            matches(table[i].path, path, word))
+            return true;
     return false;
 }
 
@@ -111,7 +125,9 @@ static void name_caller(struct book *book, const struct http_caller *caller)
 
 static bool is_read(const struct api_route *route)
 {
-    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan;
+    /* Sessions are in memory only. */
+    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan ||
+           strncmp(route->path, "/board", 6) == 0;
 }
 
 /* Is the disk too full for this? New jobs need ample room, reports (which are
@@ -134,6 +150,7 @@ static bool can_do_now(const struct api *api, const struct api_route *route)
     bool is_free = !api->is_paused && api->nresumed == api->parked.n;
     return is_free || route->handle == api_job_submit ||
            route->handle == api_self_health ||
+           route->handle == api_board_page || route->handle == api_board_file ||
            route->handle == api_self_version;
 }
 

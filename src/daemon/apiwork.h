@@ -48,10 +48,12 @@ struct api_stream {
 };
 
 struct api_refusals; /* see api_refusal.c */
+struct boardsessions;
 
 struct api {
     struct api_host host;
-    struct api_refusals *refusals; /* NULL: none so far */
+    struct api_refusals *refusals;  /* NULL: none so far */
+    struct boardsessions *sessions; /* of browsers */
     VEC(struct api_waiting) waiting;
     bool is_paused;
     VEC(struct api_parked) parked; /* while paused, and until all are handled */

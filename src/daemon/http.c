@@ -81,7 +81,10 @@ static bool know_caller(struct http_exchange *ex)
     const char *header = http_header(ex, "Authorization");
     *caller = ex->conn->peer;
     if (header == NULL)
-        return ex->conn->is_local;
+        return ex->conn->is_local ||
+               (config->is_open != NULL &&
+                config->is_open(config->arg, ex->request.method,
+                                ex->request.path));
     const char *token = bearer(header);
     if (token == NULL)
         return false;
@@ -91,6 +94,9 @@ static bool know_caller(struct http_exchange *ex)
             str_copy(caller->user, sizeof caller->user, "token");
         return true;
     }
+    if (config->session_of_token != NULL &&
+        config->session_of_token(config->arg, token, caller))
+        return true;
     caller->is_operator = false;
     if (config->job_of_token == NULL)
         return false;
@@ -141,7 +147,8 @@ static void look(struct http_exchange *ex, const char *version)
                     "'Authorization: Bearer TOKEN'");
         return;
     }
-    if (ex->conn->state == HTTP_UNKNOWN)
+    if (ex->conn->state == HTTP_UNKNOWN &&
+        http_header(ex, "Authorization") != NULL)
         ex->conn->state = HTTP_KNOWN;
     if (!is_plain_path(ex->request.path)) {
         http_refuse(ex, MHD_HTTP_BAD_REQUEST, "invalid-input",

@@ -55,6 +55,12 @@ struct http_config {
     const char *token;   /* the operator's; needed with an address */
     /* The id of the job with this token, or -1. Constant time. */
     int (*job_of_token)(void *arg, const char *token);
+    /* Sets the caller whose session of a browser has this token, or returns
+     * false. Constant time. May be NULL. */
+    bool (*session_of_token)(void *arg, const char *token,
+                             struct http_caller *caller);
+    /* May this be asked for without a token? NULL: nothing may. */
+    bool (*is_open)(void *arg, const char *method, const char *path);
     http_handler *handle;
     void *arg;
     /* Called for answers that no handler gave, with number -1: see
@@ -88,8 +94,9 @@ int http_port(const struct http *http); /* when asked for port 0 */
 const char *http_query(const struct http_exchange *exchange, const char *name);
 const char *http_header(const struct http_exchange *exchange, const char *name);
 
-/* Sets a header of the answer; both texts are copied. At most four. Bytes that
- * are not allowed in headers are left out. */
+/* Sets a header of the answer; both texts are copied. At most eight. Bytes that
+ * are not allowed in headers are left out. Cache-Control is 'no-store' unless
+ * it is set here. */
 void http_set_header(struct http_exchange *exchange, const char *name,
                      const char *value);
 /* Has `answered` called with the status of the answer, for counting. */

@@ -157,11 +157,15 @@ static void decide(struct http_exchange *ex, int status, const char *type,
     if (response == NULL)
         FIRN_BUG("out of memory for an answer");
     MHD_add_response_header(response, "Content-Type", type);
-    MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    for (int i = 0; i < ex->nheaders; i++)
+    bool is_kept = false;
+    for (int i = 0; i < ex->nheaders; i++) {
         MHD_add_response_header(response, ex->headers[i].name,
                                 ex->headers[i].value);
+        is_kept = is_kept || strcmp(ex->headers[i].name, "Cache-Control") == 0;
+    }
+    if (!is_kept)
+        MHD_add_response_header(response, "Cache-Control", "no-store");
     ex->phase = HTTP_ANSWERED;
     ex->response = response;
     ex->status = status;

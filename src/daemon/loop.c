@@ -97,6 +97,8 @@ static enum firn_status open_http(struct loop *loop,
                                  .address = setup->config->listen,
                                  .token = setup->token,
                                  .job_of_token = api_job_of_token,
+                                 .session_of_token = api_session_of_token,
+                                 .is_open = api_is_open,
                                  .handle = api_handle,
                                  .refused = api_count,
                                  .turned_away = api_turned_away,
@@ -196,6 +198,7 @@ void loop_close(struct loop *loop)
     http_close(loop->http);
     api_free(loop->api);
     round_free(loop->desk.round);
+    foreseen_free(loop->foreseen);
     desk_close(&loop->desk);
     dock_close(&loop->dock);
     retain_free(loop->retain);

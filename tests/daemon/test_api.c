@@ -347,6 +347,8 @@ static void a_job_may_only_report_for_itself(void **state)
             assert_int_equal(operators, 403);
             assert_int_equal(status_of(&api_scene.caller, &routes[i], "a", own),
                              403);
+        } else if (routes[i].who == API_OPEN) {
+            assert_true(own_job != 401 && own_job != 403);
         } else {
             assert_int_equal(own_job, 200);
         }
@@ -376,7 +378,6 @@ static void unknown_paths_and_methods_are_told_apart(void **state)
 {
     (void)state;
     api_just("GET", "/v1/nothing", "", 404);
-    api_just("GET", "/", "", 404);
     api_just("GET", "/v1", "", 404);
     api_just("GET", "/v1/jobs/", "", 404);
     api_just("GET", "/v1/jobs/1/logs/x", "", 404);
