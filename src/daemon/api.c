@@ -65,6 +65,15 @@ int api_job_of_token(void *arg, const char *token)
     return book_token(api->host.book, token);
 }
 
+enum access_role api_role_of_uid(void *arg, uid_t uid, const char *user)
+{
+    static const struct access_lists none;
+    const struct api *api = arg;
+    return api->host.role_of_uid != NULL
+               ? api->host.role_of_uid(api->host.arg, uid, user)
+               : access_role_of_uid(&none, uid, user);
+}
+
 /* --- answers ----------------------------------------------------------- */
 
 void api_reply_as(struct api_call *call, int status, const char *type,

@@ -14,8 +14,8 @@
  *     takes no writes are answers to GET given at once, from memory. So
  *     api_settle() is called at the end of every turn, and api_tick() at least
  *     four times a second while api_wants_tick().
- * (2) Every route names the callers that may use it (routes.def); the check is
- *     in one place, before the handler.
+ * (2) Every route names a right (routes.def), and access.def says which roles
+ *     have it; the check is in one place, before the handler.
  *
  * The host closes its struct http before it frees the api.
  */
@@ -110,6 +110,10 @@ struct api_host {
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 
+    /* The role of a user of the Unix socket; NULL: firnd's own user and root
+     * are operators, others guests. */
+    enum access_role (*role_of_uid)(void *arg, uid_t uid, const char *user);
+
     /* The file of a job's output; false: it cannot have one. */
     bool (*log_path)(void *arg, const struct live_job *job, char *out,
                      size_t max);
@@ -124,6 +128,8 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+enum access_role api_role_of_uid(void *arg, uid_t uid, const char *user);
+bool api_is_open(void *arg, const char *method, const char *path);
 /* Counts a refused request or connection, and writes at most one line a second
  * for each peer into the log. */
 void api_turned_away(void *arg, enum http_refusal why,
@@ -151,12 +157,11 @@ bool api_wants_tick(const struct api *api);
 void api_tick(struct api *api);
 
 /* The table, for tests and for counting. */
-enum api_who { API_OPERATOR, API_JOB, API_ANYONE };
 struct api_call;
 struct api_route {
     const char *method, *path;
     void (*handle)(struct api_call *call);
-    enum api_who who;
+    enum access_right right;
 };
 const struct api_route *api_routes(size_t *n);
 

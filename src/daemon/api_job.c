@@ -39,7 +39,7 @@ static void reply_job(struct api_call *call, int status,
 static void reply_whole(struct api_call *call, const struct live_job *job)
 {
     struct firn_buf out = {0};
-    api_json_whole_job(&out, call->api, job);
+    api_json_whole_job(&out, call->api, job, call->access);
     api_reply(call, 200, &out);
 }
 

@@ -193,6 +193,14 @@ static enum firn_status set_policy(void *arg, const char *name,
     return status;
 }
 
+static enum access_role role_of_uid(void *arg, uid_t uid, const char *user)
+{
+    const struct config *config = ((struct loop *)arg)->current;
+    const struct access_lists lists = {config->operators, config->users,
+                                       config->viewers};
+    return access_role_of_uid(&lists, uid, user);
+}
+
 struct api_host loop_host(struct loop *loop)
 {
     return (struct api_host){
@@ -218,5 +226,6 @@ struct api_host loop_host(struct loop *loop)
         .eta = eta,
         .plan = plan,
         .handled = handled,
+        .role_of_uid = role_of_uid,
         .log_path = log_path};
 }

@@ -54,7 +54,8 @@ static int run(struct config *config, int argc, char *const *argv)
     struct loop *loop = NULL;
     struct loop_setup setup = {.config = config, .argc = argc, .argv = argv};
     if (config_check_user(config, geteuid(), &err) != FIRN_OK ||
-        config_token(config, &setup.token, &err) != FIRN_OK)
+        config_token(config, &setup.token, &err) != FIRN_OK ||
+        config_tls(config, &setup.certificate, &setup.key, &err) != FIRN_OK)
         return wrong(&err, 2);
     /* A policy in a shared object: its name is known to settings then. */
     if (strchr(config->policy, '/') != NULL &&

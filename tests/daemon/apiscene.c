@@ -185,6 +185,8 @@ static int open_all(struct api_scene *s)
                                  .address = "127.0.0.1:0",
                                  .token = api_token,
                                  .job_of_token = api_job_of_token,
+                                 .role_of_uid = api_role_of_uid,
+                                 .is_open = api_is_open,
                                  .handle = api_handle,
                                  .turned_away = api_turned_away,
                                  .refused = api_count,
