@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "daemon/apiwork.h"
 #include "daemon/jobfile.h"
+#include "daemon/tokens.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,7 @@ enum firn_status api_new(struct api **out, const struct api_host *host,
     struct api *api = mem_new(1, sizeof *api);
     api->host = *host;
     api->heard_id = api->settled_id = last;
+    api_tokens_load(api);
     book_listen(host->book, on_event, api);
     *out = api;
     return FIRN_OK;
@@ -55,6 +57,7 @@ void api_free(struct api *api)
         buf_release(&api->waiting.at[i].body);
     vec_release(&api->waiting);
     mem_free(api->refusals);
+    tokens_free(api->tokens);
     vec_release(&api->parked);
     mem_free(api);
 }

@@ -21,6 +21,7 @@
  */
 #ifndef DAEMON_API_H
 #define DAEMON_API_H
+#include "daemon/audit.h"
 #include "daemon/book.h"
 #include "daemon/http.h"
 #include "daemon/livemetrics.h"
@@ -58,6 +59,7 @@ struct api_host {
     struct book *book;
     struct store *store;
     struct metrics *metrics;
+    struct audit *audit;        /* NULL: none */
     const char *engine;         /* its name, for /version */
     double (*now_s)(void *arg); /* seconds since 1970 */
 
@@ -128,14 +130,18 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+bool api_user_of_token(void *arg, const char *token,
+                       struct http_caller *caller);
 enum access_role api_role_of_uid(void *arg, uid_t uid, const char *user);
 bool api_is_open(void *arg, const char *method, const char *path);
 /* Counts a refused request or connection, and writes at most one line a second
  * for each peer into the log. */
 void api_turned_away(void *arg, enum http_refusal why,
                      const struct http_caller *caller);
-/* Counts an answer by its status: http_watch(). */
-void api_count(void *arg, int number, int status);
+/* Counts an answer by its status, and writes changes and refusals into the
+ * audit: http_watch(). */
+void api_count(void *arg, int number, int status,
+               const struct http_request *request);
 
 /* Between pause and resume, while the host decides, only submits (whose
  * `changed` the host puts off), /health, /metrics and /version are handled;

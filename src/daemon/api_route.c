@@ -63,6 +63,8 @@ static bool is_owner(const struct api_route *route, struct api_call *call)
     struct firn_error ignored;
     struct live_job *job;
     long id;
+    if (strncmp(route->path, "/tokens/:id", 11) == 0)
+        return api_owns_token(call, call->word);
     if (strncmp(route->path, "/jobs/:id", 9) != 0)
         return true;
     if (caller->role == ACCESS_JOB)
@@ -108,9 +110,30 @@ static void refuse(struct api_call *call, const struct api_route *route)
     http_refuse(call->exchange, 403, "forbidden", err.text);
 }
 
-void api_count(void *arg, int number, int status)
+static bool is_read(const struct api_route *route)
+{
+    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan;
+}
+
+/* Changes that people ask for, and what was refused to a user by name. Refusals
+ * of jobs and guests, of which a loop can make thousands a second, are counted
+ * by api_refusal.c and written once a second. */
+static bool is_audited(const struct api_route *route, int status,
+                       const struct http_caller *caller)
+{
+    if (status == 403)
+        return caller->role > ACCESS_JOB;
+    return !is_read(route) && route->handle != api_report_post;
+}
+
+void api_count(void *arg, int number, int status,
+               const struct http_request *request)
 {
     struct api *api = arg;
+    const struct api_host *host = &api->host;
+    if (host->audit != NULL && number >= 0 &&
+        is_audited(&table[number], status, &request->caller))
+        audit_request(host->audit, host->now_s(host->arg), request, status);
     if (api->host.metrics == NULL)
         return;
     if (number < 0)
@@ -146,11 +169,6 @@ static void name_caller(struct book *book, const struct http_caller *caller)
     snprintf(name, sizeof name, "%s%s%s", caller->user,
              caller->address[0] != '\0' ? ", " : "", caller->address);
     book_caller(book, name);
-}
-
-static bool is_read(const struct api_route *route)
-{
-    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan;
 }
 
 /* Is the disk too full for this? New jobs need ample room, reports (which are

@@ -48,10 +48,12 @@ struct api_stream {
     int64_t offset, end; /* logs: the next byte; -1: goes on with the job */
 };
 
+struct tokens;
 struct api_refusals; /* see api_refusal.c */
 
 struct api {
     struct api_host host;
+    struct tokens *tokens;
     struct api_refusals *refusals; /* NULL: none so far */
     VEC(struct api_waiting) waiting;
     bool is_paused;
@@ -72,6 +74,11 @@ void api_fail(struct api_call *call, const struct firn_error *err);
 
 /* Is the job the caller's own? */
 bool api_owns(const struct api_call *call, const struct live_job *job);
+
+/* Is the token of that number the caller's own, or none at all? */
+bool api_owns_token(const struct api_call *call, const char *word);
+/* Reads the tokens of the state file. */
+void api_tokens_load(struct api *api);
 
 /* These answer and return false when it cannot go on. */
 bool api_find_job(struct api_call *call, struct live_job **out);

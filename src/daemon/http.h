@@ -51,6 +51,9 @@ struct http_request {
     struct http_caller caller;
 };
 
+/* Called with the status of the answer. */
+typedef void http_answered(void *arg, int number, int status,
+                           const struct http_request *request);
 /* Called once for each whole request. */
 typedef void http_handler(void *arg, struct http_exchange *exchange,
                           const struct http_request *request);
@@ -79,7 +82,7 @@ struct http_config {
     void *arg;
     /* Called for answers that no handler gave, with number -1: see
      * http_watch(). May be NULL. */
-    void (*refused)(void *arg, int number, int status);
+    http_answered *refused;
     /* Called for requests and connections that are refused before a handler
      * gets them. May be NULL. */
     void (*turned_away)(void *arg, enum http_refusal why,
@@ -113,9 +116,10 @@ const char *http_header(const struct http_exchange *exchange, const char *name);
 void http_set_header(struct http_exchange *exchange, const char *name,
                      const char *value);
 /* Has `answered` called with the status of the answer, for counting. */
-void http_watch(struct http_exchange *exchange,
-                void (*answered)(void *arg, int number, int status), void *arg,
-                int number);
+void http_watch(struct http_exchange *exchange, http_answered *answered,
+                void *arg, int number);
+/* Did the request come over TLS? */
+bool http_is_tls(const struct http_exchange *exchange);
 /* Answers and frees the exchange. `body` is copied. */
 void http_answer(struct http_exchange *exchange, int status,
                  const char *content_type, struct firn_bytes body);

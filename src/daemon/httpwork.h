@@ -45,7 +45,7 @@ struct http_exchange {
         char *name, *value;
     } headers[HTTP_HEADERS];
     int nheaders;
-    void (*answered)(void *arg, int number, int status);
+    http_answered *answered;
     void *answered_arg;
     int number;
     /* streams */

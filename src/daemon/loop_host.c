@@ -208,6 +208,7 @@ struct api_host loop_host(struct loop *loop)
         .book = loop->book,
         .store = loop->store,
         .metrics = loop->metrics,
+        .audit = loop->audit,
         .engine = loop->dock.engine->name,
         .now_s = now_s,
         .nodes = nodes,
