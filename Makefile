@@ -65,7 +65,7 @@ CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
 CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                src/cli/curlcalls.c) \
-             $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
+             $(patsubst %,src/cli/cmd_%.c,board cancel drain eta events hold logs ls \
                nodes plan release show submit top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
              $(wildcard src/cli/*.c src/repro/*.c)))
@@ -293,6 +293,15 @@ PROFILES := $(sort $(wildcard profiles/*/*.txt))
 PAPERS   := $(sort $(wildcard papers/*.yaml))
 $(BUILD)/gen/model/profiles.inc: $(PROFILES)
 $(BUILD)/gen/repro/papers.inc: $(PAPERS)
+# The board, which firnd serves: src/board as C.
+BOARD := $(sort $(wildcard src/board/*.html src/board/*.css src/board/*.js \
+           src/board/*.svg))
+$(BUILD)/gen/daemon/board.inc: tools/board_files.sh $(BOARD)
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
+	$(Q)tools/board_files.sh $(BOARD) >$@
+$(BUILD)/obj/src/daemon/boardfiles.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/daemon/boardfiles.o: $(BUILD)/gen/daemon/board.inc
 $(BUILD)/gen/%.inc: Makefile
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D)
@@ -507,9 +516,9 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
-         $(patsubst %,src/daemon/%.c,abilities access api audit config config_check \
-           config_keep config_live livejob livemetrics ownfolder recover_alloc room \
-           tokens)'
+         $(patsubst %,src/daemon/%.c,abilities access api audit boardfiles \
+           boardsession config config_check config_keep config_live livejob \
+           livemetrics ownfolder recover_alloc room tokens)'
 fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built

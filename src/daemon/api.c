@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/apiwork.h"
+#include "daemon/boardsession.h"
 #include "daemon/jobfile.h"
 #include "daemon/tokens.h"
 #include <errno.h>
@@ -43,6 +44,7 @@ enum firn_status api_new(struct api **out, const struct api_host *host,
     api->host = *host;
     api->heard_id = api->settled_id = last;
     api_tokens_load(api);
+    api->sessions = boardsessions_new();
     book_listen(host->book, on_event, api);
     *out = api;
     return FIRN_OK;
@@ -58,6 +60,7 @@ void api_free(struct api *api)
     vec_release(&api->waiting);
     mem_free(api->refusals);
     tokens_free(api->tokens);
+    boardsessions_free(api->sessions);
     vec_release(&api->parked);
     mem_free(api);
 }

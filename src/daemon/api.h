@@ -103,6 +103,9 @@ struct api_host {
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
+    /* The same of all jobs at once. */
+    enum firn_status (*forecast)(void *arg, struct firn_buf *json,
+                                 struct firn_error *err);
     /* Predicts what a submit of the ask would do; changes nothing. */
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
@@ -116,6 +119,9 @@ struct api_host {
      * are operators, others guests. */
     enum access_role (*role_of_uid)(void *arg, uid_t uid, const char *user);
 
+    /* Appends the address at which a browser finds this daemon; nothing: it
+     * listens on no address. */
+    void (*board_url)(void *arg, struct firn_buf *out);
     /* The file of a job's output; false: it cannot have one. */
     bool (*log_path)(void *arg, const struct live_job *job, char *out,
                      size_t max);
@@ -133,6 +139,9 @@ int api_job_of_token(void *arg, const char *token);
 bool api_user_of_token(void *arg, const char *token,
                        struct http_caller *caller);
 enum access_role api_role_of_uid(void *arg, uid_t uid, const char *user);
+bool api_session_of_token(void *arg, const char *token,
+                          struct http_caller *caller);
+/* Does the table have it as a route that needs no token? */
 bool api_is_open(void *arg, const char *method, const char *path);
 /* Counts a refused request or connection, and writes at most one line a second
  * for each peer into the log. */

@@ -125,6 +125,10 @@ static void add_line(struct firn_buf *out, const struct api *api,
             book_ran_s(api->host.book, job, api->host.now_s(api->host.arg)));
     if (job->reported_s > 0 && job->last.progress >= 0)
         jsonbuf_double(out, "progress", job->last.progress);
+    struct firn_load load;
+    if (job->state == LIVE_RUNNING && api->host.load != NULL &&
+        api->host.load(api->host.arg, job, &load))
+        jsonbuf_double(out, "utilisation", load.util);
 }
 
 void api_json_job(struct firn_buf *out, const struct api *api,

@@ -112,7 +112,9 @@ static void refuse(struct api_call *call, const struct api_route *route)
 
 static bool is_read(const struct api_route *route)
 {
-    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan;
+    /* Sessions are in memory only. */
+    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan ||
+           strncmp(route->path, "/board", 6) == 0;
 }
 
 /* Changes that people ask for, and what was refused to a user by name. Refusals
@@ -191,6 +193,7 @@ static bool can_do_now(const struct api *api, const struct api_route *route)
     bool is_free = !api->is_paused && api->nresumed == api->parked.n;
     return is_free || route->handle == api_job_submit ||
            route->handle == api_self_health ||
+           route->handle == api_board_page || route->handle == api_board_file ||
            route->handle == api_self_version;
 }
 

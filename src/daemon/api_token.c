@@ -1,13 +1,9 @@
-/* api_token.c - tokens of users and sessions of browsers on the API.
+/* api_token.c - tokens of users on the API, and the audit.
  *
  * A user of the Unix socket makes tokens for himself, an operator for any user,
- * none with a higher role than the maker has. A token makes no tokens, so that
- * what was made with a stolen token ends when that token is revoked; the
- * operator's token (token-file) may.
- *
- * A session is the token in a cookie that scripts cannot read: POST /session
- * with the token in the header Authorization sets the cookie, DELETE /session
- * removes it. It ends when the token expires or is revoked.
+ * none with a higher role than the maker has. A token of a user and a session
+ * of a browser make no tokens, so that what was made with a stolen one ends
+ * with it; the operator's token (token-file) may.
  *
  * The list is kept in the state file under the name "tokens", without secrets.
  */
@@ -19,7 +15,6 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 void api_tokens_load(struct api *api)
 {
@@ -147,8 +142,9 @@ static const char *read_token(const json_t *root, struct token *out)
 static const char *may_not(const struct http_caller *caller,
                            const struct token *want)
 {
-    if (caller->token > 0)
-        return "a token cannot make tokens: use the Unix socket of firnd's "
+    if (caller->token != 0)
+        return "a token or a session cannot make tokens: use the Unix socket "
+               "of firnd's "
                "host, or ask an operator";
     if (want->role > caller->role)
         return "a token cannot have more rights than its maker";
@@ -224,10 +220,8 @@ void api_token_revoke(struct api_call *call)
     api_reply(call, 200, &out);
 }
 
-/* --- sessions ------------------------------------------------------------ */
-
-/* The caller as JSON: the page shows what the role allows. */
-static void reply_caller(struct api_call *call)
+/* Name and role of the caller: the web page shows what the role allows. */
+void api_token_whoami(struct api_call *call)
 {
     const struct http_caller *caller = &call->request->caller;
     struct firn_buf out = {0};
@@ -238,49 +232,11 @@ static void reply_caller(struct api_call *call)
     api_reply(call, 200, &out);
 }
 
-static void set_cookie(struct api_call *call, const char *token,
-                       const char *more)
+bool api_token_is_good(const struct api *api, int id)
 {
-    struct firn_buf cookie = {0};
-    buf_printf(&cookie, HTTP_COOKIE "=%s; Path=/; HttpOnly; SameSite=Strict%s",
-               token, more);
-    if (http_is_tls(call->exchange))
-        buf_puts(&cookie, "; Secure");
-    http_set_header(call->exchange, "Set-Cookie", cookie.at);
-    sodium_memzero(cookie.at, cookie.n);
-    buf_release(&cookie);
-}
-
-void api_session_new(struct api_call *call)
-{
-    const char *header = http_header(call->exchange, "Authorization");
-    if (header == NULL || strncasecmp(header, "Bearer ", 7) != 0) {
-        http_fail(call->exchange, FIRN_EINVAL,
-                  "a session begins with a token in the header "
-                  "'Authorization: Bearer TOKEN'");
-        return;
-    }
-    header += 7;
-    header += strspn(header, " ");
-    /* A cookie cannot have these; a token that firnd makes has none. */
-    if (strpbrk(header, " \t,;\"\\") != NULL) {
-        http_fail(call->exchange, FIRN_EINVAL,
-                  "this token cannot be a cookie; use one of 'firn token new'");
-        return;
-    }
-    set_cookie(call, header, "");
-    reply_caller(call);
-}
-
-void api_session_get(struct api_call *call)
-{
-    reply_caller(call);
-}
-
-void api_session_end(struct api_call *call)
-{
-    set_cookie(call, "", "; Max-Age=0");
-    reply_caller(call);
+    const struct token *token = tokens_numbered(api->tokens, id);
+    return token != NULL && (token->expires_s <= 0 ||
+                             api->host.now_s(api->host.arg) < token->expires_s);
 }
 
 /* --- the audit ----------------------------------------------------------- */

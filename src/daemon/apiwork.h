@@ -50,11 +50,13 @@ struct api_stream {
 
 struct tokens;
 struct api_refusals; /* see api_refusal.c */
+struct boardsessions;
 
 struct api {
     struct api_host host;
     struct tokens *tokens;
-    struct api_refusals *refusals; /* NULL: none so far */
+    struct api_refusals *refusals;  /* NULL: none so far */
+    struct boardsessions *sessions; /* of browsers */
     VEC(struct api_waiting) waiting;
     bool is_paused;
     VEC(struct api_parked) parked; /* while paused, and until all are handled */
@@ -77,6 +79,8 @@ bool api_owns(const struct api_call *call, const struct live_job *job);
 
 /* Is the token of that number the caller's own, or none at all? */
 bool api_owns_token(const struct api_call *call, const char *word);
+/* Is there a token of that number that has not expired? */
+bool api_token_is_good(const struct api *api, int id);
 /* Reads the tokens of the state file. */
 void api_tokens_load(struct api *api);
 

@@ -539,6 +539,16 @@ enum firn_status config_url(const struct config *config, bool is_remote,
     return FIRN_OK;
 }
 
+void config_board_url(const struct config *config, int port,
+                      struct firn_buf *out)
+{
+    if (config->listen == NULL)
+        return;
+    buf_puts(out, "http://");
+    put_host(out, config->listen);
+    buf_printf(out, ":%d", port);
+}
+
 enum firn_status config_token(struct config *config, const char **token,
                               struct firn_error *err)
 {

@@ -120,6 +120,10 @@ enum firn_status config_url(const struct config *config, bool is_remote,
 enum firn_status config_tls(struct config *config, const char **certificate,
                             const char **key, struct firn_error *err);
 
+/* Appends the address of firnd for a browser; nothing without `listen`. */
+void config_board_url(const struct config *config, int port,
+                      struct firn_buf *out);
+
 /* Reads the operator's token, the first line of a file that only its owner can
  * read, into the arena. */
 enum firn_status config_token(struct config *config, const char **token,

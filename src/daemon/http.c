@@ -72,35 +72,19 @@ static void turn_away(const struct http_exchange *ex, enum http_refusal why)
         config->turned_away(config->arg, why, &ex->conn->peer);
 }
 
-/* The token of a request: of the header Authorization, else of the cookie that
- * a browser has from POST /session. A page of another site can make a browser
- * send a cookie, but not a header of its own: a change with the cookie needs
- * the header Firn-Session. False: there is a wrong header. */
-static bool find_token(const struct http_exchange *ex, const char **token)
-{
-    const char *header = http_header(ex, "Authorization");
-    *token = NULL;
-    if (header != NULL)
-        return (*token = bearer(header)) != NULL;
-    if (strcmp(ex->request.method, "GET") == 0 ||
-        http_header(ex, "Firn-Session") != NULL)
-        *token =
-            MHD_lookup_connection_value(ex->mhd, MHD_COOKIE_KIND, HTTP_COOKIE);
-    return true;
-}
-
 /* If there is a token it counts, on the Unix socket too: a job that runs as
  * firnd's user is that job, not an operator. */
 static bool know_caller(struct http_exchange *ex)
 {
     const struct http_config *config = &ex->http->config;
     struct http_caller *caller = &ex->request.caller;
-    const char *token;
+    const char *header = http_header(ex, "Authorization");
     *caller = ex->conn->peer;
-    if (!find_token(ex, &token))
-        return false;
-    if (token == NULL)
+    if (header == NULL)
         return ex->conn->is_local;
+    const char *token = bearer(header);
+    if (token == NULL)
+        return false;
     if (config->token != NULL && sock_same_secret(token, config->token)) {
         caller->role = ACCESS_OPERATOR;
         if (!ex->conn->is_local)
@@ -111,6 +95,9 @@ static bool know_caller(struct http_exchange *ex)
     if (config->user_of_token != NULL &&
         config->user_of_token(config->arg, token, caller))
         return true;
+    if (config->session_of_token != NULL &&
+        config->session_of_token(config->arg, token, caller))
+        return true;
     if (config->job_of_token == NULL)
         return false;
     caller->role = ACCESS_JOB;
@@ -119,14 +106,13 @@ static bool know_caller(struct http_exchange *ex)
     return caller->job >= 0;
 }
 
-/* Is it one of the few things that need no token? The caller is guest then,
- * whatever wrong token there was, and its connection stays unknown. */
+/* Is it one of the few things that need no token, and was none sent? The caller
+ * is a guest then, and its connection stays unknown. */
 static bool is_open_to_all(struct http_exchange *ex)
 {
     const struct http_config *config = &ex->http->config;
-    ex->request.caller = ex->conn->peer;
-    ex->request.caller.role = ACCESS_GUEST;
-    return config->is_open != NULL &&
+    return http_header(ex, "Authorization") == NULL &&
+           config->is_open != NULL &&
            config->is_open(config->arg, ex->request.method, ex->request.path);
 }
 

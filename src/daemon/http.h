@@ -18,9 +18,6 @@
 #include <stdint.h>
 
 struct http;
-
-/* The cookie with a token, of a browser that has a session. */
-#define HTTP_COOKIE "firn-token"
 struct http_exchange; /* one request and its answer */
 
 /* The caller: on the Unix socket known by its credentials, over TCP by its
@@ -29,7 +26,8 @@ struct http_exchange; /* one request and its answer */
 struct http_caller {
     enum access_role role;
     int job;          /* a job's token; -1: none */
-    int token;        /* a user's token: its number; 0: none */
+    int token;        /* a user's token: its number; -1: a session of a
+                         browser; 0: none */
     char user[64];    /* "root", "uid 1000", "token", "job 7" */
     char address[48]; /* of a TCP client; "" on the Unix socket */
 };
@@ -76,6 +74,10 @@ struct http_config {
     /* The role of a user of the Unix socket. NULL: firnd's own user and root
      * are operators, others guests. */
     enum access_role (*role_of_uid)(void *arg, uid_t uid, const char *user);
+    /* Sets the caller whose session of a browser has this token, or returns
+     * false. Constant time. May be NULL. */
+    bool (*session_of_token)(void *arg, const char *token,
+                             struct http_caller *caller);
     /* May this be asked for without a token? NULL: nothing may. */
     bool (*is_open)(void *arg, const char *method, const char *path);
     http_handler *handle;
@@ -111,15 +113,14 @@ int http_port(const struct http *http); /* when asked for port 0 */
 const char *http_query(const struct http_exchange *exchange, const char *name);
 const char *http_header(const struct http_exchange *exchange, const char *name);
 
-/* Sets a header of the answer; both texts are copied. At most four. Bytes that
- * are not allowed in headers are left out. */
+/* Sets a header of the answer; both texts are copied. At most eight. Bytes that
+ * are not allowed in headers are left out. Cache-Control is 'no-store' unless
+ * it is set here. */
 void http_set_header(struct http_exchange *exchange, const char *name,
                      const char *value);
 /* Has `answered` called with the status of the answer, for counting. */
 void http_watch(struct http_exchange *exchange, http_answered *answered,
                 void *arg, int number);
-/* Did the request come over TLS? */
-bool http_is_tls(const struct http_exchange *exchange);
 /* Answers and frees the exchange. `body` is copied. */
 void http_answer(struct http_exchange *exchange, int status,
                  const char *content_type, struct firn_bytes body);

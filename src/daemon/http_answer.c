@@ -140,11 +140,6 @@ void http_set_header(struct http_exchange *exchange, const char *name,
     exchange->headers[exchange->nheaders++].value = clean;
 }
 
-bool http_is_tls(const struct http_exchange *exchange)
-{
-    return !exchange->conn->is_local && exchange->http->certificate != NULL;
-}
-
 void http_watch(struct http_exchange *exchange, http_answered *answered,
                 void *arg, int number)
 {
@@ -161,11 +156,15 @@ static void decide(struct http_exchange *ex, int status, const char *type,
     if (response == NULL)
         FIRN_BUG("out of memory for an answer");
     MHD_add_response_header(response, "Content-Type", type);
-    MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    for (int i = 0; i < ex->nheaders; i++)
+    bool is_kept = false;
+    for (int i = 0; i < ex->nheaders; i++) {
         MHD_add_response_header(response, ex->headers[i].name,
                                 ex->headers[i].value);
+        is_kept = is_kept || strcmp(ex->headers[i].name, "Cache-Control") == 0;
+    }
+    if (!is_kept)
+        MHD_add_response_header(response, "Cache-Control", "no-store");
     ex->phase = HTTP_ANSWERED;
     ex->response = response;
     ex->status = status;

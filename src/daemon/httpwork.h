@@ -9,7 +9,7 @@
 #include "daemon/http.h"
 #include <microhttpd.h>
 
-enum { HTTP_HEADERS = 4, HTTP_HEAD_BYTES = 32 << 10 };
+enum { HTTP_HEADERS = 8, HTTP_HEAD_BYTES = 32 << 10 };
 
 /* See http_conn.c. */
 enum http_conn_state { HTTP_UNKNOWN, HTTP_KNOWN, HTTP_DROPPED };

@@ -107,6 +107,7 @@ static enum firn_status open_http(struct loop *loop,
                                  .job_of_token = api_job_of_token,
                                  .user_of_token = api_user_of_token,
                                  .role_of_uid = api_role_of_uid,
+                                 .session_of_token = api_session_of_token,
                                  .is_open = api_is_open,
                                  .handle = api_handle,
                                  .refused = api_count,
@@ -213,6 +214,7 @@ void loop_close(struct loop *loop)
     api_free(loop->api);
     audit_close(loop->audit);
     round_free(loop->desk.round);
+    foreseen_free(loop->foreseen);
     desk_close(&loop->desk);
     dock_close(&loop->dock);
     retain_free(loop->retain);

@@ -115,6 +115,15 @@ static enum firn_status eta(void *arg, struct live_job *job,
     return status;
 }
 
+static enum firn_status forecast(void *arg, struct firn_buf *json,
+                                 struct firn_error *err)
+{
+    double began_s = clock_elapsed_s();
+    enum firn_status status = dryrun_all(arg, json, err);
+    ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
+    return status;
+}
+
 static enum firn_status plan(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err)
 {
@@ -122,6 +131,13 @@ static enum firn_status plan(void *arg, struct live_ask *ask,
     enum firn_status status = dryrun_plan(arg, ask, json, err);
     ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
     return status;
+}
+
+static void board_url(void *arg, struct firn_buf *out)
+{
+    const struct loop *loop = arg;
+    if (loop->http != NULL)
+        config_board_url(loop->config, http_port(loop->http), out);
 }
 
 static void handled(void *arg, const char *method, const char *route,
@@ -225,7 +241,9 @@ struct api_host loop_host(struct loop *loop)
         .not_merged = not_merged,
         .why = why,
         .eta = eta,
+        .forecast = forecast,
         .plan = plan,
+        .board_url = board_url,
         .handled = handled,
         .role_of_uid = role_of_uid,
         .log_path = log_path};

@@ -36,6 +36,7 @@ struct loop {
     double answered_s;      /* the last answers went out */
     bool is_broken;         /* nothing more is written */
     volatile int wants_stop;
+    struct foreseen *foreseen;     /* the last forecast of all; or NULL */
     struct api_node *nodes;        /* shown to the API */
     VEC(struct api_setting) shown; /* too */
     struct arena shown_text;
@@ -232,6 +233,10 @@ void why_waits(const struct loop *loop, const struct live_job *job,
                enum live_reason *reason, char text[LIVE_TEXT]);
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
+/* All jobs at once, from what was found before where that is good enough. */
+enum firn_status dryrun_all(struct loop *loop, struct firn_buf *json,
+                            struct firn_error *err);
+void foreseen_free(struct foreseen *foreseen);
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
 

@@ -207,36 +207,42 @@ static void tokens_give_no_more_rights_than_their_maker_has(void **state)
     json_decref(list);
 }
 
-static void a_session_is_the_token_in_a_cookie(void **state)
+/* The header of a browser's session that `header` began. */
+static void begin_session(const char *header, char out[HEADER])
+{
+    char body[128];
+    json_t *link = api_ask_with("POST", "/v1/board/links", header, "", 201);
+    snprintf(body, sizeof body, "{\"code\": \"%s\"}", api_at(link, "code"));
+    json_decref(link);
+    json_t *session = api_ask("POST", "/v1/board/sessions", body, 201);
+    snprintf(out, HEADER, "Authorization: Bearer %s\r\n",
+             api_at(session, "token"));
+    json_decref(session);
+}
+
+static void a_session_has_the_rights_of_its_token_and_ends_with_it(void **state)
 {
     (void)state;
-    char eve[HEADER], cookie[HEADER], change[HEADER + 32];
-    make_token("eve", "user", "", eve);
-    struct reply r =
-        caller_ask(&api_scene.caller, "POST", "/v1/session", eve, "");
-    assert_int_equal(r.status, 200);
-    const char *set = strstr(r.head, "Set-Cookie: firn-token=");
-    assert_non_null(set);
-    assert_non_null(strstr(set, "HttpOnly; SameSite=Strict"));
-    snprintf(cookie, sizeof cookie, "Cookie: firn-token=%.64s\r\n",
-             set + strlen("Set-Cookie: firn-token="));
-    reply_release(&r);
-    snprintf(change, sizeof change, "%sFirn-Session: 1\r\n", cookie);
-    struct caller tcp = {.pump = api_scene_turn, .arg = &api_scene};
-    caller_open_port(&tcp, http_port(api_scene.http));
-    r = caller_ask(&tcp, "GET", "/v1/session", cookie, "");
-    assert_int_equal(r.status, 200);
-    assert_non_null(strstr(r.body, "\"eve\""));
-    reply_release(&r);
-    r = caller_ask(&tcp, "POST", "/v1/jobs", change, api_simple);
-    assert_int_equal(r.status, 201);
-    reply_release(&r);
-    r = caller_ask(&tcp, "POST", "/v1/jobs", cookie, api_simple);
-    assert_int_equal(r.status, 401); /* a page of another site could do this */
-    reply_release(&r);
-    caller_close(&tcp);
-    assert_int_equal(book_count(api_scene.book), 1);
-    assert_string_equal(api_job_of(1)->ask.user, "eve");
+    char eve[HEADER], session[HEADER];
+    make_token("eve", "viewer", "", eve);
+    begin_session(eve, session);
+    json_t *me = api_ask_with("GET", "/v1/whoami", session, "", 200);
+    api_expect(me, "user", "eve");
+    api_expect(me, "role", "viewer");
+    json_decref(me);
+    assert_int_equal(ask_as(session, "POST", "/v1/jobs", api_simple), 403);
+    assert_int_equal(ask_as(session, "POST", "/v1/tokens", "{}"), 403);
+    api_just("DELETE", "/v1/tokens/1", "", 200);
+    assert_int_equal(ask_as(session, "GET", "/v1/jobs", ""), 401);
+}
+
+static void a_session_makes_no_tokens(void **state)
+{
+    (void)state;
+    char session[HEADER];
+    begin_session(NULL, session);
+    assert_int_equal(ask_as(session, "GET", "/v1/tokens", ""), 200);
+    assert_int_equal(ask_as(session, "POST", "/v1/tokens", "{}"), 403);
 }
 
 /* --- the audit -------------------------------------------------------------
@@ -292,7 +298,8 @@ int main(void)
         CASE(command_and_environment_are_shown_to_the_owner_only),
         CASE(a_token_ends_when_it_expires_or_is_revoked),
         CASE(tokens_give_no_more_rights_than_their_maker_has),
-        CASE(a_session_is_the_token_in_a_cookie),
+        CASE(a_session_has_the_rights_of_its_token_and_ends_with_it),
+        CASE(a_session_makes_no_tokens),
         CASE(changes_and_refusals_are_in_the_audit),
         CASE(an_audit_that_was_moved_away_goes_on_in_a_new_file),
     };

@@ -67,12 +67,6 @@ void http_set_header(struct http_exchange *exchange, const char *name,
         abort();
 }
 
-bool http_is_tls(const struct http_exchange *exchange)
-{
-    (void)exchange;
-    return false;
-}
-
 void http_watch(struct http_exchange *exchange, http_answered *answered,
                 void *arg, int number)
 {
