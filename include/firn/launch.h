@@ -73,7 +73,8 @@ struct firn_launch {
     int batch; /* samples of a step over all GPUs: ordered, or of the job file
                   if it has a model; 0: not set */
     const char *batch_rule; /* of the learning rate; "" or NULL: not set */
-    int frozen; /* layers to freeze at this start; negative: not set */
+    int frozen;       /* layers to freeze at this start; negative: not set */
+    const char *user; /* that submitted the job; NULL: not known */
 };
 
 struct firn_engine_host {

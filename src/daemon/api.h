@@ -115,6 +115,10 @@ struct api_host {
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 
+    /* May this caller's jobs be run? FIRN_EREFUSED with a sentence. NULL: all
+     * may. */
+    enum firn_status (*may_run)(void *arg, const struct http_caller *caller,
+                                struct firn_error *err);
     /* The role of a user of the Unix socket; NULL: firnd's own user and root
      * are operators, others guests. */
     enum access_role (*role_of_uid)(void *arg, uid_t uid, const char *user);

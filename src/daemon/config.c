@@ -62,6 +62,12 @@ const char config_help[] =
     "(default:\n"
     "                        the members of --socket-group)\n"
     "  --viewers LIST        users that see the queue and the cluster\n"
+    "  --launcher PATH       socket of firn-launch, which runs jobs as the "
+    "users "
+    "who\n"
+    "                        submitted them (default: none; all jobs run as "
+    "firnd's\n"
+    "                        user, and other users cannot submit)\n"
     "  --set NAME=VALUE      option of a policy or backend, e.g. fifo.skip=1; "
     "may be\n"
     "                        repeated\n"
@@ -105,6 +111,7 @@ static const struct key keys[] = {
     {"viewers", offsetof(struct config, viewers), true, false},
     {"tls-cert", offsetof(struct config, tls_cert), true, false},
     {"tls-key", offsetof(struct config, tls_key), true, false},
+    {"launcher", offsetof(struct config, launcher), true, false},
     {"listen-plain", offsetof(struct config, listen_plain), true, true},
     {"gpus", offsetof(struct config, gpus), true, false},
     {"callback", offsetof(struct config, callback), true, false},
@@ -489,6 +496,13 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
                          "--listen needs a token: give --token-file FILE");
     if (config->callback != NULL)
         FIRN_TRY(check_callback(config->callback, err));
+    if (config->launcher != NULL) {
+        struct firn_buf setting = {0};
+        FIRN_TRY(make_absolute(config, &config->launcher, err));
+        buf_printf(&setting, "local.launcher=%s", config->launcher);
+        add_setting(config, setting.at);
+        buf_release(&setting);
+    }
     if (config->users == NULL && config->socket_group != NULL) {
         struct firn_buf group = {0};
         buf_printf(&group, "@%s", config->socket_group);

@@ -11,6 +11,7 @@
  *     operators: ann,@admins    # users with all rights; @ names a group
  *     users: '@lab'             # users that submit jobs and change their own
  *     viewers: '@visitors'        # users that see the queue
+ *     launcher: /run/firn-launch/sock  # firn-launch: jobs run as their users
  *     tls-cert: /etc/firn/cert.pem  # certificate chain and key: TLS on listen
  *     tls-key: /etc/firn/key.pem
  *     listen-plain: no          # yes: listen beyond this host without TLS
@@ -58,6 +59,7 @@ struct config {
     const char *operators, *users, *viewers; /* see daemon/access.h */
     const char *tls_cert, *tls_key;
     const char *listen_plain; /* "yes" or "no" */
+    const char *launcher;     /* socket of firn-launch; NULL: none */
     const char *gpus;
     const char *allow_root;               /* "yes" or "no" */
     const char *jobs_max, *user_jobs_max; /* whole numbers */

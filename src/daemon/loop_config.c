@@ -203,6 +203,7 @@ static void name_fixed(const struct loop *loop, const struct config *fresh)
                  {"state", now->state, fresh->state},
                  {"socket", now->socket, fresh->socket},
                  {"socket-group", now->socket_group, fresh->socket_group},
+                 {"launcher", now->launcher, fresh->launcher},
                  {"listen", now->listen, fresh->listen},
                  {"tls-cert", now->tls_cert, fresh->tls_cert},
                  {"tls-key", now->tls_key, fresh->tls_key}};

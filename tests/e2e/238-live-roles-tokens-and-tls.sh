@@ -35,7 +35,9 @@ wants()
     got=$(over "$@")
     [ "$got" = "$want" ] || fail "$*: status $got, not $want: $(cat "$tmp/out")"
 }
-run 0 token new --socket "$socket" --user ann --role user --for 1d laptop
+# Without a launcher firnd takes jobs of its own user, and not those of others.
+me=$(id -un)
+run 0 token new --socket "$socket" --user "$me" --role user --for 1d laptop
 cp "$tmp/out" "$tmp/ann"
 run 0 token new --socket "$socket" --user eve --role viewer
 cp "$tmp/out" "$tmp/eve"
@@ -44,6 +46,10 @@ gpus: 1
 env: {KEY: s3cret}
 name: a'
 wants 201 "$tmp/ann" POST /jobs "$job"
+run 0 token new --socket "$socket" --user bob --role user
+cp "$tmp/out" "$tmp/bob"
+wants 403 "$tmp/bob" POST /jobs "$job"
+out_has 'runs all jobs as its own user'
 wants 403 "$tmp/eve" POST /jobs "$job"
 wants 403 "$tmp/eve" POST /jobs/a/cancel
 wants 403 "$tmp/eve" GET /jobs/a/logs
@@ -56,7 +62,7 @@ out_has laptop
 run 0 token revoke --socket "$socket" 1
 wants 401 "$tmp/ann" GET /jobs
 run 0 events --audit --socket "$socket"
-out_has 'ann  user  127.0.0.1  POST /v1/jobs  done (201)'
+out_has "$me  user  127.0.0.1  POST /v1/jobs  done (201)"
 out_has 'eve  viewer  127.0.0.1  POST /v1/jobs/a/cancel  refused (403)'
 ! grep -q s3cret "$tmp/state/audit.log" || fail "the audit has a secret"
 FIRN_API_CA_FILE=$tmp/cert.pem run 0 ls --url "https://127.0.0.1:$port" \
