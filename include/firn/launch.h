@@ -79,6 +79,7 @@ struct firn_launch {
                                     NULL */
     const int *executors; /* workers on each GPU, by GPU type of the cluster;
                              NULL: one */
+    const char *user;     /* that submitted the job; NULL: not known */
 };
 
 struct firn_engine_host {

@@ -11,6 +11,9 @@
  * for their processes and their files are there: a job is one of these when
  * jobs/N/lock is there and control/N is not.
  *
+ * With a launcher jobs run as their users: these folders can be passed through
+ * by all (0711), and the launcher gives `work` and `ckpt` to the user.
+ *
  * Texts live until the next launch. Folders are made here, so that an engine
  * finds them; when one cannot be made the engine tries again later, rather than
  * start a job that would fail for want of it. Of two jobs that are merged the
@@ -119,7 +122,8 @@ static const char *freeze_of(const struct dock *dock,
  */
 static void make_folder(struct dock *dock, const char *path)
 {
-    if (mkdir(path, 0700) == 0 || errno == EEXIST ||
+    mode_t mode = dock->config->launcher != NULL ? 0711 : 0700;
+    if (mkdir(path, mode) == 0 || errno == EEXIST ||
         dock->launch->trouble != NULL)
         return;
     dock->launch->trouble = arena_printf(
@@ -276,6 +280,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
     const struct live_ask *ask = &job->ask;
     *out = (struct firn_launch){
         .name = ask->name,
+        .user = ask->user,
         .argv = (const char *const *)ask->argv,
         .env = (const char *const *)ask->env,
         .workdir = workdir(dock, job),

@@ -28,6 +28,7 @@ struct loop {
     struct desk desk;
     struct dock dock;
     struct http *http;
+    struct audit *audit; /* NULL: it cannot be written */
     struct api *api;
     struct metrics *metrics;
     struct retain *retain;  /* what is removed at present; NULL: nothing */
