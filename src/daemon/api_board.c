@@ -148,5 +148,10 @@ bool api_session_of_token(void *arg, const char *token,
                           struct http_caller *caller)
 {
     const struct api *api = arg;
-    return boardsessions_find(api->sessions, token, clock_elapsed_s(), caller);
+    if (!boardsessions_find(api->sessions, token, clock_elapsed_s(), caller))
+        return false;
+    if (caller->token > 0) /* of a token's session: ends with the token */
+        return api_token_is_good(api, caller->token);
+    caller->token = -1;
+    return true;
 }

@@ -40,7 +40,7 @@ static void reply_job(struct api_call *call, int status,
 static void reply_whole(struct api_call *call, const struct live_job *job)
 {
     struct firn_buf out = {0};
-    api_json_whole_job(&out, call->api, job);
+    api_json_whole_job(&out, call->api, job, call->access);
     api_reply(call, 200, &out);
 }
 
@@ -98,9 +98,16 @@ static void submit(struct api_call *call, struct live_ask *ask, bool is_held)
 
 void api_job_submit(struct api_call *call)
 {
+    const struct api_host *host = &call->api->host;
     struct live_ask ask;
+    struct firn_error err;
     int64_t is_held;
-    if (api_query_int(call, "hold", 1, 0, &is_held) && api_read_ask(call, &ask))
+    if (host->may_run != NULL &&
+        host->may_run(host->arg, &call->request->caller, &err) != FIRN_OK) {
+        count_submit(call, METRIC_SUBMIT_REFUSED);
+        http_refuse(call->exchange, 403, "forbidden", err.text);
+    } else if (api_query_int(call, "hold", 1, 0, &is_held) &&
+               api_read_ask(call, &ask))
         submit(call, &ask, is_held != 0);
     else
         count_submit(call, METRIC_SUBMIT_REFUSED);

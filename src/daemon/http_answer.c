@@ -140,9 +140,8 @@ void http_set_header(struct http_exchange *exchange, const char *name,
     exchange->headers[exchange->nheaders++].value = clean;
 }
 
-void http_watch(struct http_exchange *exchange,
-                void (*answered)(void *arg, int number, int status), void *arg,
-                int number)
+void http_watch(struct http_exchange *exchange, http_answered *answered,
+                void *arg, int number)
 {
     exchange->answered = answered;
     exchange->answered_arg = arg;
@@ -170,7 +169,7 @@ static void decide(struct http_exchange *ex, int status, const char *type,
     ex->response = response;
     ex->status = status;
     if (ex->answered != NULL)
-        ex->answered(ex->answered_arg, ex->number, status);
+        ex->answered(ex->answered_arg, ex->number, status, &ex->request);
     resume(ex);
 }
 

@@ -45,7 +45,7 @@ struct http_exchange {
         char *name, *value;
     } headers[HTTP_HEADERS];
     int nheaders;
-    void (*answered)(void *arg, int number, int status);
+    http_answered *answered;
     void *answered_arg;
     int number;
     /* streams */
@@ -59,7 +59,7 @@ struct http_exchange {
 
 struct http {
     struct http_config config;
-    char *socket, *token;
+    char *socket, *token, *certificate, *key;
     struct MHD_Daemon *servers[2];
     int nservers;
     int epoll_fd, port;

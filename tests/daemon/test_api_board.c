@@ -196,7 +196,8 @@ static void the_token_of_a_job_makes_no_link(void **state)
 static void codes_and_sessions_end_in_time(void **state)
 {
     (void)state;
-    struct http_caller ann = {.is_operator = true, .job = -1, .user = "ann"};
+    struct http_caller ann = {
+        .role = ACCESS_OPERATOR, .job = -1, .user = "ann"};
     struct http_caller found = {.job = -1, .address = "10.0.0.5"};
     char code[BOARD_SECRET], late[BOARD_SECRET], token[BOARD_SECRET];
     struct boardsessions *all = boardsessions_new();
@@ -210,7 +211,7 @@ static void codes_and_sessions_end_in_time(void **state)
     assert_true(boardsessions_find(all, token, 160 + BOARD_SESSION_S, &found));
     assert_string_equal(found.user, "ann");
     assert_string_equal(found.address, "10.0.0.5");
-    assert_true(found.is_operator);
+    assert_int_equal(found.role, ACCESS_OPERATOR);
     assert_false(boardsessions_find(all, token, 161 + BOARD_SESSION_S, &found));
     assert_false(boardsessions_find(all, code, 170, &found));
     boardsessions_free(all);
@@ -219,7 +220,8 @@ static void codes_and_sessions_end_in_time(void **state)
 static void the_oldest_session_makes_room_for_a_new_one(void **state)
 {
     (void)state;
-    struct http_caller ann = {.is_operator = true, .job = -1, .user = "ann"};
+    struct http_caller ann = {
+        .role = ACCESS_OPERATOR, .job = -1, .user = "ann"};
     char code[BOARD_SECRET], first[BOARD_SECRET], token[BOARD_SECRET];
     struct boardsessions *all = boardsessions_new();
     boardsessions_code(all, &ann, 1, code);
