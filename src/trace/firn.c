@@ -142,7 +142,7 @@ static bool read_restart(const struct row *row, struct firn_job_spec *spec,
 static bool read_training(const struct row *row, struct firn_job_spec *spec,
                           struct firn_error *err)
 {
-    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++) {
+    for (int i = 0; i < FIRN_TRAINING_COLUMNS; i++) {
         int column = WRITE_PRECISION + i;
         const char *word = row_text(row, column);
         if (firn_training_set(&spec->training, (enum firn_training_setting)i,

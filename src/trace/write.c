@@ -37,7 +37,7 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)(spec->threads != 0) << WRITE_THREADS;
     mask |= (unsigned)spec->one_type << WRITE_ONE_TYPE;
     mask |= (unsigned)spec->best_effort << WRITE_EFFORT;
-    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
+    for (int i = 0; i < FIRN_TRAINING_COLUMNS; i++)
         if (*training_word(spec, i) != '\0')
             mask |= 1u << (WRITE_PRECISION + i);
     mask |= (unsigned)(spec->asked.parallel != 0) << WRITE_PLAN;

@@ -51,6 +51,7 @@ static unsigned needs_of(const struct firn_job *job,
     need |= to->how.passes > 1 ? FIRN_CAN_PASSES : 0u;
     need |= to->tunes & FIRN_TUNE_FREEZE ? FIRN_CAN_FREEZE : 0u;
     need |= to->tunes & FIRN_TUNE_BATCH ? FIRN_CAN_BATCH : 0u;
+    need |= to->tunes & FIRN_TUNE_EXECUTORS ? FIRN_CAN_EXECUTORS : 0u;
     need |= to->how.merged_with >= 0 ? FIRN_CAN_PARTNER : 0u;
     need |= to->how.after >= 0 ? FIRN_CAN_AFTER : 0u;
     need |= to->how.tensor > 1 ? FIRN_CAN_TENSOR : 0u;
