@@ -23,9 +23,10 @@ enum firn_can {
     FIRN_CAN_TENSOR = 64,    /* "tensor": a layer split over several GPUs */
     FIRN_CAN_SHARDED = 128,  /* "sharded": one copy of the weights over all */
     FIRN_CAN_PIPELINE = 256, /* "pipeline": the model in stages */
-    FIRN_CAN_EXECUTORS = 512 /* "executors": several processes on a GPU */
+    FIRN_CAN_JOIN = 512, /* "join": processes come and go between two steps */
+    FIRN_CAN_EXECUTORS = 1024 /* "executors": several processes on a GPU */
 };
-enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 1023, FIRN_CAN_WORDS = 10 };
+enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 2047, FIRN_CAN_WORDS = 11 };
 
 /* Bytes that hold every list of words, with the terminator. */
 enum { FIRN_CAN_TEXT = 96 };
