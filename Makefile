@@ -14,7 +14,7 @@ CC := gcc
 endif
 BUILD  ?= build
 OPT    ?= -O2
-DEBUG  ?= -g
+DEBUG  ?= -g1
 WERROR ?= -Werror
 SAN    ?=
 PREFIX ?= /usr/local
@@ -687,6 +687,7 @@ help:
 	@echo 'make clean      removes $(BUILD)'
 	@echo 'Variables: CC=$(CC) OPT=$(OPT) BUILD=$(BUILD) CFLAGS LDFLAGS V=1'
 	@echo '  WERROR= (warnings are no errors) JOBS=$(JOBS) (tests at once)'
+	@echo '  DEBUG=-g (for gdb; by default line numbers only)'
 
 FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \

@@ -43,6 +43,12 @@ struct firn_how {
                      * them; not compared */
 };
 
+/* The execution plan that a user asks for, as in struct firn_how. Zeroed: none.
+ * The copies of the model follow from the GPUs. */
+struct firn_layout {
+    int parallel, tensor, stages;
+};
+
 #define FIRN_HOW_AS_SUBMITTED                          \
     {                                                  \
         0, 0, 0, 0, FIRN_NO_JOB, FIRN_NO_JOB, 0, false \
@@ -80,8 +86,9 @@ FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
 /* How many different nodes it touches. */
 FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
 
-/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared; "/s" or "/p4"
- * before that when its model is sharded or in four stages. */
+/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared; before that
+ * "/s" when its model is sharded, "/o" when offloaded, "/r" when it computes
+ * activations again, "/p4" in four stages, "/p4t2" of two shares each. */
 FIRN_API void firn_alloc_print(const struct firn_alloc *alloc,
                                struct firn_buf *out);
 

@@ -73,8 +73,11 @@ struct firn_launch {
     int batch; /* samples of a step over all GPUs: ordered, or of the job file
                   if it has a model; 0: not set */
     const char *batch_rule; /* of the learning rate; "" or NULL: not set */
-    int frozen;       /* layers to freeze at this start; negative: not set */
-    const char *user; /* that submitted the job; NULL: not known */
+    int frozen; /* layers to freeze at this start; negative: not set */
+    const char *const *settings; /* "FIRN_LOSS=fused", ...: what else the job
+                                    file says of its model, ends with NULL; or
+                                    NULL */
+    const char *user;            /* that submitted the job; NULL: not known */
 };
 
 struct firn_engine_host {

@@ -615,6 +615,8 @@ unsigned forecaster_parallels(struct forecaster *f, struct forecaster_key key,
                               const struct firn_job *job)
 {
     const struct outlook *o = outlook_of(f, key, job);
+    if (o->plan.model != NULL)
+        return planjobs_parallels(&o->plan);
     if (o->app.profile == NULL || o->type < 0)
         return 0;
     return known_parallels(f->priors.known, &o->app, (uint32_t)1 << o->type);

@@ -1,6 +1,7 @@
 /* forecaster_fit.c - how fast a job would go some way, by the fit alone.
  *
  *   language model    its shape's rate (core/llmjobs.h)
+ *   measured plans    the rate of the plan (core/planjobs.h)
  *   elastic threads   core/threads.h
  *   step times known  (psi gain(B') / T) / (gain(B'ref) / Tref): by a profile,
  *                     or by what jobs of the application reported
@@ -73,6 +74,12 @@ static void lay_out_parts(const struct forecaster *f, struct outlook *o,
     o->until_s = o->ends[0];
 }
 
+/* Measured plans that forecasts go by; NULL: none. */
+static const struct plantable *plans_of(const struct forecaster *f)
+{
+    return f->priors.known != NULL ? f->priors.known->plans : NULL;
+}
+
 void outlook_lay_out(struct forecaster *f, struct outlook *o,
                      const struct firn_job *job)
 {
@@ -85,6 +92,12 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
     o->from_s = 0;
     o->until_s = INFINITY;
     o->is_llm = llmjobs_is(&job->spec);
+    o->plan = planjobs_open(f->priors.cluster, &job->spec, job->type_mask,
+                            plans_of(f));
+    if (o->plan.model != NULL) {
+        o->type = o->plan.ref;
+        return;
+    }
     if (o->is_llm)
         o->llm = llmjobs_open(f->priors.cluster, &job->spec, job->type_mask);
     else if (f->priors.known != NULL && job->spec.gpus > 0) {
@@ -242,7 +255,8 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
 {
     const struct firn_cluster *c = f->priors.cluster;
     firn_type_id type = way->type;
-    if ((way->tunes & FIRN_TUNE_THREADS) && !o->is_llm)
+    bool is_planned = o->plan.model != NULL;
+    if ((way->tunes & FIRN_TUNE_THREADS) && !o->is_llm && !is_planned)
         return fit_threads(f, o, job, way);
     if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
         way->gpus < 1 || way->nodes < 0)
@@ -251,9 +265,14 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
         spread_over(type, f->largest[type], way->gpus, way->nodes);
     if (where.nodes == 0)
         return 0;
+    if (is_planned) {
+        struct firn_layout how = {way->parallel, way->tensor, way->stages};
+        return planjobs_expect(&o->plan, c, &where, &how, plans_of(f));
+    }
     if (o->is_llm) {
         struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
-        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
+        struct llmhow how = {way->tensor, way->parallel, way->passes};
+        return llmjobs_expect(&o->llm, &spot, how, NULL);
     }
     if (o->app.profile != NULL)
         return by_profile(f, o, job, &where, way);

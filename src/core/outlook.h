@@ -14,6 +14,7 @@
 #include "base/vec.h"
 #include "core/forecaster.h"
 #include "core/llmjobs.h"
+#include "core/planjobs.h"
 #include "core/waytable.h"
 #include <firn/freeze.h>
 #include <firn/sharing.h>
@@ -59,6 +60,8 @@ struct outlook {
     int pair_app; /* number of the profile in the pair table; -1: it has none */
     bool is_llm;
     struct llmjob llm;
+    struct planjob
+        plan;           /* its plans were measured; model NULL: they were not */
     firn_type_id type;  /* its reference */
     struct running ref; /* by the fit */
     struct parts parts;

@@ -95,6 +95,10 @@ struct api_host {
      * list. NULL: the reason in the book is shown. */
     void (*waits)(void *arg, const struct live_job *job,
                   enum live_reason *reason, char why[LIVE_TEXT]);
+    /* Appends a JSON object: predicted and seen memory of a language model;
+     * nothing when it has no plan. MAY be NULL. */
+    void (*memory)(void *arg, const struct live_job *job,
+                   struct firn_buf *json);
     /* Appends a JSON list of sentences: why the job is not trained together
      * with others. */
     void (*not_merged)(void *arg, const struct live_job *job,

@@ -44,7 +44,8 @@ static void add_field(struct firn_buf *out, enum job_field_id id,
     const char *key = job_field_json(field);
     switch (job_field_storage(field)) {
     case JOB_AS_TEXT:
-        if (field->kind == JOB_MODEL && (*(char *const *)member)[0] != '\0')
+        if ((field->kind == JOB_MODEL || field->kind == JOB_CONFIG) &&
+            (*(char *const *)member)[0] != '\0')
             add_model(out, key, *(char *const *)member);
         else
             jsonbuf_text(out, key, *(char *const *)member);
@@ -249,6 +250,18 @@ static void add_measured(struct firn_buf *out, const struct api *api,
     jsonbuf_close(out, '}');
 }
 
+/* Left out when nothing is predicted. */
+static void add_memory(struct firn_buf *out, const struct api *api,
+                       const struct live_job *job)
+{
+    struct firn_buf object = {0};
+    if (api->host.memory != NULL)
+        api->host.memory(api->host.arg, job, &object);
+    if (object.n > 0)
+        jsonbuf_raw(out, "memory", object.at);
+    buf_release(&object);
+}
+
 void api_json_whole_job(struct firn_buf *out, struct api *api,
                         const struct live_job *job, enum access access)
 {
@@ -259,6 +272,7 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     add_not_merged(out, api, job);
     add_abilities(out, job);
     add_measured(out, api, job);
+    add_memory(out, api, job);
     add_ask(out, &job->ask, access);
     add_report(out, job);
     api_json_log(out, api, job);

@@ -117,12 +117,16 @@ static void shape_spec(const struct desk *desk, struct firn_job_spec *spec)
         llmjobs_restrict(&desk->dock->cluster, spec, desk->types_text);
 }
 
-/* `keeps` is the GPU type that it keeps to; "" for none. */
+/* `keeps` is the GPU type that it keeps to; "" for none. A job that `runs`
+ * stays where it is, whatever was seen of the memory of its model since. */
 static void fill_spec(const struct desk *desk, const struct live_ask *ask,
-                      double submit_s, const char *keeps,
+                      double submit_s, const char *keeps, bool runs,
                       struct firn_job_spec *out)
 {
     jobfile_spec(ask, submit_s, out);
+    if (out->seq > 0 && desk->memory != NULL)
+        out->mem_ratio =
+            runs ? FIRN_PEAK_RATIO_LEAST : memseen_ratio(desk->memory, out);
     desk_type_spec(desk, keeps, out);
     if (dock_no_sharing(desk->dock) != NULL)
         out->may_share = false; /* or a policy gives it half a GPU for ever */
@@ -142,7 +146,7 @@ static void fill_spec(const struct desk *desk, const struct live_ask *ask,
 void desk_ask_spec(const struct desk *desk, const struct live_ask *ask,
                    double submit_s, struct firn_job_spec *out)
 {
-    fill_spec(desk, ask, submit_s, "", out);
+    fill_spec(desk, ask, submit_s, "", false, out);
 }
 
 /* The GPUs of a job that cannot resize: as many as it has, or last had, within
@@ -165,7 +169,8 @@ void desk_spec(const struct desk *desk, const struct live_job *job,
                struct firn_job_spec *out)
 {
     const struct track *track = desk_track(desk, job->id);
-    fill_spec(desk, &job->ask, job->submitted_s, job->gpu_type, out);
+    bool runs = job->held != NULL && strcmp(job->held, "-") != 0;
+    fill_spec(desk, &job->ask, job->submitted_s, job->gpu_type, runs, out);
     out->cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
     if ((out->cannot & FIRN_CAN_RESIZE) && out->gpus > 0)
         out->gpus = out->gpus_min = out->gpus_max =
@@ -479,6 +484,7 @@ void desk_close(struct desk *desk)
     foreign_close(desk);
     liveforecast_free(desk->forecast);
     livehistory_free(desk->history);
+    memseen_free(desk->memory);
     livemerge_free(desk->merges);
     mem_free(desk->types_text);
     if (desk->merge_key != NULL)

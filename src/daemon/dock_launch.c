@@ -88,6 +88,7 @@ struct launchtext {
     struct arena text;
     struct firn_launch_mate mate;
     const char *trouble; /* NULL: all folders are there */
+    const char *settings[10];
 };
 
 void dock_launch_free(struct dock *dock)
@@ -224,6 +225,38 @@ static void launch_others(struct dock *dock, const struct live_job *job,
     }
 }
 
+/* What else the job file says of its model, for its trainer. The third stage of
+ * ZeRO is part of the plan, and the engine's to tell. */
+static const char *const *settings_of(struct dock *dock,
+                                      const struct live_ask *ask)
+{
+    struct launchtext *to = dock->launch;
+    char rank[16] = "";
+    bool is_plan = ask->zero[0] == '3' || ask->zero[0] == 'f';
+    size_t n = 0;
+    if (ask->lora > 0)
+        snprintf(rank, sizeof rank, "%d", ask->lora);
+    const char *const said[][2] = {
+        {"FIRN_CONFIG", ask->config},
+        {"FIRN_MODE", ask->mode},
+        {"FIRN_LORA", rank},
+        {"FIRN_LORA_ON", ask->lora_on},
+        {"FIRN_LORA_PRECISION", ask->lora_precision},
+        {"FIRN_LOSS", ask->loss},
+        {"FIRN_ZERO", is_plan ? "" : ask->zero},
+        {"FIRN_OFFLOAD", ask->offload},
+    };
+    _Static_assert(sizeof said / sizeof *said <
+                       sizeof to->settings / sizeof *to->settings,
+                   "room for all settings and the end");
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (said[i][1][0] != '\0')
+            to->settings[n++] =
+                arena_printf(&to->text, "%s=%s", said[i][0], said[i][1]);
+    to->settings[n] = NULL;
+    return to->settings;
+}
+
 /* A trainer of a language model has no other source of its batch. */
 static int batch_of(const struct live_job *job)
 {
@@ -265,6 +298,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .optimizer = ask->optimizer,
         .attention = ask->attention,
         .checkpointing = ask->checkpointing,
+        .settings = settings_of(dock, ask),
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,

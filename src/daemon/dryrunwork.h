@@ -81,6 +81,10 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
                             struct firn_error *err);
 /* Appends which limit cut the future short; nothing when none did. */
 void dryrun_limit_text(const struct dryrun *dry, struct firn_buf *text);
+/* Adds the plans of a language model to an open object; of another job nothing.
+ */
+void dryrun_memory(const struct loop *loop, const struct live_ask *ask,
+                   struct firn_buf *json);
 /* The range has this moment in it; NaN: as it is. */
 void dryrun_widen(double range[2], double at_s);
 

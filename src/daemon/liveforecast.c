@@ -28,7 +28,8 @@
 struct place {
     int gpus, batch, seq, threads;
     uint32_t types;
-    double frozen_max;
+    double frozen_max, mem_ratio;
+    unsigned cannot;
     struct firn_training training;
     char *app;
 };
@@ -129,6 +130,7 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
          place->seq == spec->seq && place->threads == spec->threads &&
          place->types == job->type_mask &&
          place->frozen_max == spec->frozen_max &&
+         place->mem_ratio == spec->mem_ratio && place->cannot == spec->cannot &&
          memcmp(&place->training, &spec->training, sizeof place->training) ==
              0 &&
          place->app != NULL && strcmp(place->app, spec->app) == 0))
@@ -141,6 +143,8 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
         .threads = spec->threads,
         .types = job->type_mask,
         .frozen_max = spec->frozen_max,
+        .mem_ratio = spec->mem_ratio,
+        .cannot = spec->cannot,
         .training = spec->training,
         .app = mem_strdup(spec->app),
     };

@@ -406,6 +406,7 @@ static void on_end(struct loop *loop, struct live_job *job,
                              .end = event,
                              .nofacts = partner == NULL ? LIFE_IS_PARTNERED : 0,
                              .words = {.why = why}};
+    loop_memory_ended(loop, job, event);
     if (event->kind == FIRN_EVENT_LEFT) {
         what.event = LIFE_LEFT;
         loop_stopped_text(job, event->end, ran_s, why);

@@ -104,6 +104,11 @@ static void not_merged(void *arg, const struct live_job *job,
     desk_not_merged(&((struct loop *)arg)->desk, job, json);
 }
 
+static void memory(void *arg, const struct live_job *job, struct firn_buf *json)
+{
+    loop_memory_json(arg, job, json);
+}
+
 static enum firn_status why(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
@@ -279,6 +284,7 @@ struct api_host loop_host(struct loop *loop)
         .set_policy = set_policy,
         .waits = waits,
         .not_merged = not_merged,
+        .memory = memory,
         .why = why,
         .eta = eta,
         .forecast = forecast,

@@ -90,8 +90,10 @@ static void look_at_gpus(struct loop *loop, firn_job_id id,
 {
     struct firn_load load;
     if (loop->dock.engine->load != NULL &&
-        loop->dock.engine->load(loop->dock.engine_state, id, &load))
+        loop->dock.engine->load(loop->dock.engine_state, id, &load)) {
         liveforecast_sampled(loop->desk.forecast, id, in_round, &load);
+        loop_memory_sampled(loop, book_job(loop->book, id), load.mem_gib);
+    }
 }
 
 /* It runs on what the round gave it, and said how fast. */
@@ -159,6 +161,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
         return;
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
+    loop_memory_reported(loop, job);
     if (progress < 0 || !(track->duration_s > 0))
         return;
     double done_s = progress * track->duration_s;

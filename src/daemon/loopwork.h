@@ -143,7 +143,7 @@ void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
 /* --- failures: loop_fail.c ----------------------------------------------- */
 
 /* Which failure it is, whether there may be another try, and a sentence. */
-void loop_judge_failure(struct loop *loop, const struct live_job *job,
+void loop_judge_failure(struct loop *loop, struct live_job *job,
                         struct happening *what, char why[LIVE_TEXT]);
 /* "with status 3": how a training of two jobs ended. */
 void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT]);
@@ -152,6 +152,33 @@ void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT]);
 void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
 /* Lets in jobs whose wait is over; returns when the next wait is. */
 double loop_retry(struct loop *loop, double now_s);
+
+/* --- memory of language models: loop_memory.c ---------------------------- */
+
+/* Reads what earlier firnds saw; before the round is made. */
+void loop_memory_load(struct loop *loop);
+/* After a report of the job. */
+void loop_memory_reported(struct loop *loop, struct live_job *job);
+/* GiB in use on the fullest of its GPUs, as the engine measures it. */
+void loop_memory_sampled(struct loop *loop, const struct live_job *job,
+                         double gib);
+/* An attempt has ended; before the job's GPUs are taken back. */
+void loop_memory_ended(struct loop *loop, struct live_job *job,
+                       const struct firn_event *event);
+
+enum loop_memory {
+    LOOP_MEMORY_UNKNOWN, /* nothing is predicted of it; `why` is as it was */
+    LOOP_MEMORY_REPLAN,  /* another plan fits */
+    LOOP_MEMORY_NO_PLAN,
+};
+/* It ran out of memory: raises the prediction of its model and mode. `why`
+ * gets predicted beside seen. */
+enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
+                                     char why[LIVE_TEXT]);
+/* Appends an object, predicted and seen of the plan that the job has; nothing
+ * when it has none. */
+void loop_memory_json(const struct loop *loop, const struct live_job *job,
+                      struct firn_buf *out);
 
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 

@@ -217,8 +217,15 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
         add_int(out, "FIRN_TENSOR", tensor);
     if (how->stages > 0)
         add_int(out, "FIRN_STAGES", stages);
-    if (how->parallel == FIRN_PARALLEL_SHARDED)
+    if (how->parallel == FIRN_PARALLEL_SHARDED ||
+        how->parallel == FIRN_PARALLEL_OFFLOAD) {
         vec_add(&out->common, "FIRN_SHARDED=1");
+        vec_add(&out->common, "FIRN_ZERO=3");
+    }
+    if (how->parallel == FIRN_PARALLEL_OFFLOAD)
+        vec_add(&out->common, "FIRN_OFFLOAD=1");
+    if (how->parallel == FIRN_PARALLEL_RECOMPUTE)
+        vec_add(&out->common, "FIRN_RECOMPUTE=1");
     if (how->tensor > 0 || how->stages > 0)
         add_int(out, "FIRN_REPLICAS", alloc->ngpus / (tensor * stages));
 }
@@ -234,6 +241,8 @@ static void add_model(const struct firn_launch *launch, struct launchfile *out)
     add_text(out, "FIRN_OPTIMIZER", launch->optimizer);
     add_text(out, "FIRN_ATTENTION", launch->attention);
     add_text(out, "FIRN_CHECKPOINTING", launch->checkpointing);
+    for (const char *const *s = launch->settings; s != NULL && *s != NULL; s++)
+        vec_add(&out->common, arena_strdup(&out->text, *s));
 }
 
 /* The co-trained job of these workers, and the job whose weights they begin

@@ -367,6 +367,7 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
         return firn_fail(err, missing.status, "%s", missing.text);
     sim->world->policy = as;
     sim->world->resizes = policy->does & FIRN_DOES_RESIZE;
+    sim->world->replans = policy->does & FIRN_DOES_REPLAN;
     struct round_config config = {
         .cluster = options->cluster,
         .policy = policy,

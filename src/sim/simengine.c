@@ -347,6 +347,8 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
         if (is_llm && engine->spec.gpus == 0)
             count_gpus(engine->world.options, &engine->spec);
         stretch(engine->world.options, &engine->spec);
+        if (!engine->world.replans)
+            planjobs_restrict(&engine->spec);
         if (is_llm && engine->spec.gpus > 0)
             llmjobs_restrict(engine->world.options->cluster, &engine->spec,
                              engine->llm_types);
@@ -529,7 +531,7 @@ static enum firn_status measure(struct simengine *engine,
     struct job_accept accept = {.resizes = world->resizes};
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, world->options->cluster, &accept, why) ||
-        llmjobs_is(spec)) /* its shape says all */
+        llmjobs_is(spec) || planjobs_is(spec)) /* its shape says all */
         return FIRN_OK;
     if (spec->is_nominal && spec->app[0] != '\0' &&
         firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)
