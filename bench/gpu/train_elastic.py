@@ -14,6 +14,7 @@ elastic_overhead.csv  milliseconds per step of a plain loop that accumulates V
     python3 train_elastic.py --out DIR            # GPU, about 8 minutes
     python3 train_elastic.py --device cpu --tiny --out DIR --seconds 60
 """
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -84,22 +85,46 @@ def worker(spec):
 
 
 def start(spec, **env):
+    """One worker; its errors go to a file, so that no pipe can fill up."""
     command = [sys.executable, os.path.abspath(__file__), "--worker",
                json.dumps(spec)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
-                            env=dict(os.environ, **env))
+    errors = tempfile.TemporaryFile(mode="w+")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors,
+                               text=True, env=dict(os.environ, **env,
+                                                   PYTHONFAULTHANDLER="1"))
+    process.errors = errors
+    return process
 
 
-def collect(processes, seen):
-    """Adds what the processes print; buffers of several are put together."""
+def end_with_traceback(process):
+    """Ends a worker that takes too long; Python then says where it was."""
+    process.send_signal(signal.SIGABRT)
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
+
+
+def collect(processes, seen, limit_s):
+    """Adds what the processes print; buffers of several are put together.
+    Returns what a failed worker wrote, one text for each of them."""
+    until, failures = time.time() + limit_s, []
     for process in processes:
-        out, _ = process.communicate()
-        if process.returncode != 0:
-            print("a worker failed with", process.returncode, flush=True)
+        try:
+            out, _ = process.communicate(timeout=max(1.0, until - time.time()))
+        except subprocess.TimeoutExpired:
+            out = end_with_traceback(process)
         for line in out.splitlines():
             if line.startswith("["):
                 name, label, found = json.loads(line)
                 seen.setdefault((name, label), {}).update(found)
+        if process.returncode != 0:
+            process.errors.seek(0)
+            failures.append(f"a worker ended with {process.returncode}:\n"
+                            + process.errors.read()[-4000:])
+        process.errors.close()
+    return failures
 
 
 def chosen(args):
@@ -107,41 +132,63 @@ def chosen(args):
     return [m for m in MODELS if not args.models or m in args.models.split(",")]
 
 
-def equality(args):
-    models = chosen(args)
-    plain = {"args": {"tiny": args.tiny, "device": args.device},
-             "models": models}
-    folder = tempfile.mkdtemp(prefix="elastic")
-    seen = {}
+def runs_of(folder):
+    """The runs of the first process, of the one that resumes, of a pair."""
     first = [("one process", 0, None, {}), ("again", 0, None, {}),
              ("stopped", STEPS // 2, folder, {}),
              ("offload", 0, None, {"offload": True}),
              ("no random states", 0, None, {"ablate": ["rng"]}),
              ("no buffers swapped", 0, None, {"ablate": ["buffers"]})]
-    collect([start(dict(plain, tag="one", runs=first))], seen)
     second = [("resumed", 0, folder, {})]
-    collect([start(dict(plain, tag="two", runs=second))], seen)
     pair = [("two processes", 0, None, {}),
             ("scrambled", 0, None, {"layout": [1, 0, 0, 1]}),
             ("sums by process", 0, None,
              {"layout": [1, 0, 0, 1], "ablate": ["sum"]})]
-    collect([start(dict(plain, tag="pair", runs=pair), RANK=str(r),
-                   WORLD_SIZE="2") for r in range(2)], seen)
+    return first, second, pair
+
+
+def runs_of_model(name, args, seen):
+    """All runs of one model; what failed workers wrote."""
+    plain = {"args": {"tiny": args.tiny, "device": args.device},
+             "models": [name]}
+    folder = tempfile.mkdtemp(prefix="elastic")
+    first, second, pair = runs_of(folder)
+    limit, tag = args.limit, f"-{name}-{os.getpid()}"
+    pair_env = {"WORLD_SIZE": "2", "FIRN_PEER_TIMEOUT_S": "60"}
+    failed = collect([start(dict(plain, tag="one" + tag, runs=first))], seen, limit)
+    failed += collect([start(dict(plain, tag="two" + tag, runs=second))], seen, limit)
+    failed += collect([start(dict(plain, tag="pair" + tag, runs=pair),
+                             RANK=str(r), **pair_env) for r in range(2)],
+                      seen, limit)
     shutil.rmtree(folder, ignore_errors=True)
+    return failed
+
+
+def equality(args):
+    """The table, and the reasons why it is not as expected."""
+    models, seen = chosen(args), {}
+    at_once = len(models) if args.device.startswith("cuda") else 1
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        waiting = [pool.submit(runs_of_model, m, args, seen) for m in models]
+        failures = [text for each in waiting for text in each.result()]
     table = trainkit.Table(
         os.path.join(args.out, "elastic_equal.csv"),
         ["model", "run", "weights", "optimizer", "buffers", "expected"], args,
         f"each run against 'one process', V = {V}, {STEPS} steps")
     for name in models:
-        base = seen.get((name, "one process"), {})
+        base = seen.get((name, "one process"))
         for label, expected in [("again", "equal"), ("resumed", "equal"),
                                 ("two processes", "equal"),
                                 ("scrambled", "equal"), ("offload", "equal"),
                                 twin(name),
                                 ("sums by process", "differs")]:
-            table.row(name, label, *compare(base, seen.get((name, label))),
-                      expected)
+            found = compare(base, seen.get((name, label)))
+            table.row(name, label, *found, expected)
+            if not is_as_expected(found, expected):
+                failures.append(f"{name}, {label}: {', '.join(found)}; "
+                                f"expected: {expected}")
     table.close()
+    return failures
 
 
 def twin(name):
@@ -151,12 +198,24 @@ def twin(name):
 
 
 def compare(base, other):
-    if not base or not other:
-        return ["missing"] * 3
+    """By kind of state: equal, differs, or failed where a run has no result."""
     kinds = {"weights": ["weights"], "optimizer": ["optimizer"],
-             "buffers": [k for k in base if k.startswith("buffers")]}
-    return ["equal" if all(base[k] == other.get(k) for k in keys) else
-            "differs" for keys in kinds.values()]
+             "buffers": [f"buffers {v}" for v in range(V)]}
+    found = []
+    for keys in kinds.values():
+        pairs = [((base or {}).get(k), (other or {}).get(k)) for k in keys]
+        if any(a is None or b is None for a, b in pairs):
+            found.append("failed")
+        else:
+            found.append("equal" if all(a == b for a, b in pairs) else "differs")
+    return found
+
+
+def is_as_expected(found, expected):
+    """All kinds equal; or one of them differs and no run failed."""
+    if expected == "equal":
+        return found == ["equal"] * 3
+    return "failed" not in found and "differs" in found
 
 
 class Plain:
@@ -217,8 +276,8 @@ def overhead(args):
          "switch_us", "switch_pct", "plain_peak_mib", "elastic_peak_mib"], args,
         "medians of rounds in which both loops take turns; switch: host time "
         "of putting a thread in place")
-    for name in chosen(args):
-        for nthreads in (1, 4, 8):
+    for nthreads in (4, 8, 1):
+        for name in chosen(args):
             if time.time() > args.deadline:
                 print("out of time before", name, nthreads, flush=True)
                 table.close()
@@ -271,14 +330,17 @@ def main():
         worker(json.loads(sys.argv[2]))
         return
     args = trainkit.arguments(__doc__.split("\n")[0], 480, only="both",
-                              models="", rounds=9)
+                              models="", rounds=9, limit=120.0)
     if args.device == "cpu":
         torch.set_num_threads(1)
     os.makedirs(args.out, exist_ok=True)
+    failures = []
     if args.only in ("both", "equal"):
-        equality(args)
+        failures = equality(args)
     if args.only in ("both", "overhead"):
         overhead(args)
+    if failures:
+        raise SystemExit("\n".join(["train_elastic.py failed"] + failures))
 
 
 if __name__ == "__main__":

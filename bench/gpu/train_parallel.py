@@ -1,17 +1,20 @@
 """train_parallel.py - what a split model costs and holds, on one GPU.
 
 Writes parallel.csv: milliseconds of a step, peak MiB of tensors and the loss
-after the last step, for the example's model
+after the last step, for the example's model in two sizes
 
     plain      a loop of PyTorch alone, the same batch and precision
     alone      firn.torch.parallel, t = 1 d = 1
-    tensor     t = 2, two processes on one GPU, gloo
-    replicas   d = 2, two processes on one GPU, gloo
+    tensor     t = 2, two processes on one GPU, gloo (the small size only)
+    replicas   d = 2, two processes on one GPU, gloo (the small size only)
 
 NCCL refuses two processes on one GPU, so the last two send their messages
 through host memory by gloo: their memory and losses are those of two GPUs, their
-times are not, and the table says so in its column "link". Sharded weights are
-not measured here: FSDP over gloo with CUDA tensors has not been tried.
+times are not, and the table says so in its column "link". With the large size
+they had not come back after 100 s on an H200. A run that fails, or takes longer
+than --limit seconds, has a row that says "failed", and the script then ends
+with an error and the end of that run's output. Sharded weights are not measured
+here: FSDP over gloo with CUDA tensors has not been tried.
 
     python3 train_parallel.py --out DIR
     python3 train_parallel.py --device cpu --tiny --out DIR     # a smoke test
@@ -20,10 +23,12 @@ import argparse
 import csv
 import json
 import os
+import signal
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -32,12 +37,11 @@ sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "examples", "py
 
 WARM, STEPS = 3, 12
 RUNS = {"plain": (1, 1), "alone": (1, 1), "tensor": (2, 2), "replicas": (2, 1)}
-
-
-def shape_of(args):
-    if args.tiny:
-        return dict(hidden=64, layers=2, heads=4, vocab=256, seq=32)
-    return dict(hidden=2048, layers=12, heads=16, vocab=50257, seq=1024)
+SHAPES = {
+    "tiny": dict(hidden=64, layers=2, heads=4, vocab=256, seq=32),
+    "small": dict(hidden=512, layers=4, heads=8, vocab=4096, seq=256),
+    "large": dict(hidden=2048, layers=12, heads=16, vocab=50257, seq=1024),
+}
 
 
 def measure(run, device, times, peaks):
@@ -79,8 +83,8 @@ def worker(args):
     from firn.torch.parallel import Parallel, cross_entropy
 
     torch.manual_seed(1)
-    shape = shape_of(args)
-    model, batch = Model(**shape, kind="sdpa"), 4 if args.tiny else 8
+    shape = SHAPES[args.shape]
+    model, batch = Model(**shape, kind="sdpa"), 8 if args.shape == "large" else 4
     text = Text(None, shape["vocab"], shape["seq"])
     if args.worker == "plain":
         device = torch.device(args.device)
@@ -109,29 +113,66 @@ def worker(args):
         print(json.dumps([statistics.median(gaps), peak, loss]), flush=True)
 
 
-def start(name, args):
-    """All processes of one run; what process 0 printed."""
+def start(name, shape, args):
+    """All processes of one run; what process 0 printed. A run that fails raises
+    RuntimeError with the end of what its processes wrote."""
     nprocs, tensor = RUNS[name]
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
     words = [sys.executable, __file__, "--worker", name, "--device", args.device]
-    words += ["--tiny"] if args.tiny else []
+    words += ["--shape", shape]
     children = []
     for rank in range(nprocs):
         env = dict(
             os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(nprocs),
             MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), FIRN_TENSOR=str(tensor),
+            PYTHONFAULTHANDLER="1",
         )
         for variable in ("FIRN_DIR", "FIRN_URL", "FIRN_SHARDED", "FIRN_REPLICAS"):
             env.pop(variable, None)
         if args.device == "cpu":
             env["CUDA_VISIBLE_DEVICES"] = ""
-        children.append(subprocess.Popen(words, env=env, stdout=subprocess.PIPE))
-    outputs = [child.communicate()[0] for child in children]
-    if any(child.returncode != 0 for child in children):
-        raise SystemExit(f"{name} failed")
-    return json.loads(outputs[0])
+        files = [tempfile.TemporaryFile() for _ in range(2)]
+        child = subprocess.Popen(words, env=env, stdout=files[0], stderr=files[1])
+        children.append((child, *files))
+    reason = wait_for([child for child, *_ in children], args.limit)
+    outputs = []
+    for _, *files in children:
+        for file in files:
+            file.seek(0)
+            outputs.append(file.read().decode(errors="replace"))
+            file.close()
+    if reason:
+        texts = "\n".join(text[-3000:] for text in outputs[1::2])
+        raise RuntimeError(f"{name}, {shape}: {reason}\n{texts}")
+    return json.loads(outputs[0].splitlines()[-1])
+
+
+def wait_for(children, limit_s):
+    """Until all have ended; why the run failed, or "". The others of a run do
+    not wait for a process that is gone: they are ended."""
+    until, reason = time.monotonic() + limit_s, ""
+    while not reason:
+        codes = [child.poll() for child in children]
+        if any(codes):
+            reason = f"its processes ended with {codes}"
+        elif None not in codes:
+            return ""
+        elif time.monotonic() > until:
+            reason = f"not done after {limit_s:g} s"
+        else:
+            time.sleep(0.05)
+    for signal_number in (signal.SIGABRT, signal.SIGKILL):
+        for child in children:
+            if child.poll() is None:
+                child.send_signal(signal_number)
+        for child in children:
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                pass
+    return reason
 
 
 def main():
@@ -139,21 +180,43 @@ def main():
     parser.add_argument("--out", default=".")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds of a run")
     parser.add_argument("--worker", choices=tuple(RUNS))
+    parser.add_argument("--shape", choices=tuple(SHAPES))
     args = parser.parse_args()
     if args.worker:
         worker(args)
         return
     os.makedirs(args.out, exist_ok=True)
+    small = "tiny" if args.tiny else "small"
+    todo = [(name, small) for name in RUNS]
+    if not args.tiny:
+        todo += [("plain", "large"), ("alone", "large")]
+    failures = write(todo, args)
+    if failures:
+        raise SystemExit("\n".join(["train_parallel.py failed", *failures]))
+
+
+def write(todo, args):
+    """The table; why runs failed."""
+    failures = []
     with open(os.path.join(args.out, "parallel.csv"), "w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["run", "processes", "tensor", "link", "ms", "peak_mib", "loss"])
-        for name, (nprocs, tensor) in RUNS.items():
-            ms, peak, loss = start(name, args)
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["run", "shape", "processes", "tensor", "link", "ms",
+                        "peak_mib", "loss"])
+        for name, shape in todo:
+            nprocs, tensor = RUNS[name]
             link = "none" if nprocs == 1 else "gloo through host memory, one device"
-            table.writerow([name, nprocs, tensor, link, f"{ms:.3f}", f"{peak:.1f}", loss])
+            try:
+                ms, peak, loss = start(name, shape, args)
+                found = [f"{ms:.3f}", f"{peak:.1f}", loss]
+            except RuntimeError as error:
+                failures.append(str(error))
+                found = ["failed"] * 3
+            table.writerow([name, shape, nprocs, tensor, link, *found])
             file.flush()
-            print(name, f"{ms:.1f} ms", f"{peak:.0f} MiB", f"loss {loss:.5f}")
+            print(name, shape, *found, flush=True)
+    return failures
 
 
 if __name__ == "__main__":

@@ -66,8 +66,10 @@ struct firn_arch {
     bool has_plain_norms;  /* norms without parameters */
     bool has_final_norm;   /* behind the last layer */
     bool has_dropout;      /* two masks a layer, of width hidden */
-    bool has_mask;         /* attention takes a mask: no flash kernel */
+    bool has_mask;         /* attention adds a learned bias: no fused kernel */
     bool has_logit_cap;    /* tanh on the logits */
+    bool has_score_cap;    /* tanh on the scores of attention, when eager */
+    bool adapts_experts;   /* peft puts LoRA of MLPs on the experts alone */
     bool learns_positions; /* at least as many as the sequence is long */
     int positions, types;  /* learned positions; token types */
     int window;            /* of attention in tokens; 0: all */

@@ -9,8 +9,8 @@
  * At each the bytes of every term are counted; the largest sum is the answer,
  * and its terms are the breakdown. `expected_mib` is the peak of all tensors
  * (PyTorch's max_memory_allocated). `reserved_mib` is what the allocator holds
- * for them; `high_mib` is at most a quarter above expected. `device_mib` is
- * high_mib and the CUDA context: what a GPU must have.
+ * for them; high_mib - low_mib is at most a quarter of expected. `device_mib`
+ * is high_mib and the CUDA context: what a GPU must have.
  *
  * Evaluation allocates nothing and keeps no state.
  */
@@ -159,7 +159,8 @@ FIRN_API enum firn_status firn_peak_set(struct firn_peak_job *job,
                                         struct firn_error *err);
 
 /* Writes how a job says that it trains into `job`; not said: Megatron's
- * precision, fused Adam, sdpa. True when a word has no value in memory.h. */
+ * precision, fused Adam, sdpa. True when a word has no value in memory.h, which
+ * all settings behind FIRN_TRAINING_COLUMNS are. The passes are not written. */
 FIRN_API bool firn_training_peak(const struct firn_training *training,
                                  struct firn_peak_job *job);
 

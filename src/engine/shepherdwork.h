@@ -15,6 +15,7 @@
 #include "engine/attemptfiles.h"
 #include "engine/cgroup.h"
 #include "engine/gpus.h"
+#include "engine/identity.h"
 #include "engine/joblog.h"
 #include "engine/launchfile.h"
 #include "engine/ports.h"
@@ -66,6 +67,7 @@ struct shepherd {
     struct ports ports;      /* that port and the two above it, kept bound */
     char herd[ATTEMPT_HERD]; /* LOCAL: the variable that marks its processes */
 
+    const struct identity *user; /* workers run as; NULL: as we do */
     /* LOCAL: resizes without a stop. */
     struct firn_join_board *board; /* NULL: none can be made */
     int board_fd;

@@ -20,6 +20,7 @@
 #include "model/arch.h"
 
 #include "base/str.h"
+#include "model/range.h"
 #include <string.h>
 
 static const struct firn_arch families[] = {
@@ -79,6 +80,8 @@ void arch_adopt(struct firn_arch *arch, const struct firn_arch *family)
     arch->has_qk_norm = family->has_qk_norm;
     arch->has_dropout = family->has_dropout;
     arch->has_mask = family->has_mask;
+    arch->has_score_cap = family->has_score_cap;
+    arch->adapts_experts = family->adapts_experts;
     arch->has_shared_gate = family->has_shared_gate;
     arch->learns_positions = family->learns_positions;
     arch->has_final_norm = family->kind != FIRN_ARCH_ENCODER;
@@ -204,10 +207,8 @@ enum firn_status firn_arch_check(const struct firn_arch *arch,
         {"word_embed_proj_dim", arch->embed, 0, 1 << 20},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if (limits[i].value < limits[i].min || limits[i].value > limits[i].max)
-            return firn_fail(
-                err, FIRN_EINVAL, "%s is %d; %ld to %ld are possible",
-                limits[i].what, limits[i].value, limits[i].min, limits[i].max);
+        FIRN_TRY(range_check(limits[i].what, limits[i].value, limits[i].min,
+                             limits[i].max, err));
     if (arch->heads % arch->kv_heads != 0)
         return firn_fail(err, FIRN_EINVAL,
                          "num_attention_heads (%d) is no multiple of "
@@ -411,19 +412,36 @@ static void mlp_sides(const struct firn_arch *a, unsigned on, double f,
     add_side(s, on & FIRN_LLM_DOWN, f, h);
 }
 
+/* peft 0.21 on transformers 5: an expert's gate and up are one matrix, whose
+ * adapter has the rank of both. */
+double arch_expert_lora_params(const struct firn_arch *arch, int rank,
+                               unsigned on)
+{
+    double h = arch->hidden, e = arch->expert_ffn;
+    int wide = !!(on & FIRN_LLM_GATE) + !!(on & FIRN_LLM_UP);
+    if (!arch->adapts_experts || arch->experts == 0)
+        return 0;
+    return (double)rank * arch->experts *
+           (wide * (h + 2 * e) + (on & FIRN_LLM_DOWN ? e + h : 0));
+}
+
 double firn_arch_lora_params(const struct firn_arch *arch, int rank,
                              unsigned on, double *width)
 {
     struct sides dense = {0}, sparse = {0};
+    double experts = arch_expert_lora_params(arch, rank, on);
     attention_sides(arch, on, &dense);
+    if (experts > 0) /* no adapters on other MLPs */
+        on &= ~(unsigned)(FIRN_LLM_GATE | FIRN_LLM_UP | FIRN_LLM_DOWN);
     sparse = dense;
     mlp_sides(arch, on, arch->ffn, &dense);
-    if (arch->shared_ffn > 0) /* experts are one tensor: no adapters on them */
+    if (arch->shared_ffn > 0)
         mlp_sides(arch, on, arch->shared_ffn, &sparse);
     int ndense = arch->experts > 0 ? arch->dense_layers : arch->layers;
     int nsparse = arch->layers - ndense;
     double out = rank * (ndense * (dense.in + dense.out) +
-                         nsparse * (sparse.in + sparse.out));
+                         nsparse * (sparse.in + sparse.out)) +
+                 nsparse * experts;
     double widths = ndense * dense.out + nsparse * sparse.out;
     if (arch->kind == FIRN_ARCH_SEQ2SEQ) {
         struct sides twice = {0};

@@ -10,4 +10,8 @@ const struct firn_arch *arch_family(const char *model_type);
 /* Puts the members that the family decides into `arch`. */
 void arch_adopt(struct firn_arch *arch, const struct firn_arch *family);
 
+/* Parameters of the adapters on all experts of a layer; 0: none there. */
+double arch_expert_lora_params(const struct firn_arch *arch, int rank,
+                               unsigned on);
+
 #endif

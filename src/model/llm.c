@@ -13,6 +13,7 @@
 #include <firn/llm.h>
 
 #include "base/str.h"
+#include "model/range.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,29 +80,20 @@ enum firn_status firn_llm_find(struct firn_llm_shape *out, const char *name,
                      name, names[best]);
 }
 
-static enum firn_status in_range(const char *what, int value, int max,
-                                 struct firn_error *err)
-{
-    if (value >= 1 && value <= max)
-        return FIRN_OK;
-    return firn_fail(err, FIRN_EINVAL, "%s is %d; 1 to %d are possible", what,
-                     value, max);
-}
-
 enum firn_status firn_llm_complete(struct firn_llm_shape *shape,
                                    struct firn_error *err)
 {
     struct firn_llm_shape s = *shape;
-    FIRN_TRY(in_range("hidden", s.hidden, 1 << 20, err));
-    FIRN_TRY(in_range("layers", s.layers, 1 << 16, err));
-    FIRN_TRY(in_range("heads", s.heads, 1 << 16, err));
-    FIRN_TRY(in_range("vocab", s.vocab, 1 << 26, err));
+    FIRN_TRY(range_check("hidden", s.hidden, 1, 1 << 20, err));
+    FIRN_TRY(range_check("layers", s.layers, 1, 1 << 16, err));
+    FIRN_TRY(range_check("heads", s.heads, 1, 1 << 16, err));
+    FIRN_TRY(range_check("vocab", s.vocab, 1, 1 << 26, err));
     if (s.kv_heads == 0)
         s.kv_heads = s.heads;
     if (s.ffn == 0)
         s.ffn = 4 * s.hidden;
-    FIRN_TRY(in_range("kv_heads", s.kv_heads, s.heads, err));
-    FIRN_TRY(in_range("ffn", s.ffn, 1 << 24, err));
+    FIRN_TRY(range_check("kv_heads", s.kv_heads, 1, s.heads, err));
+    FIRN_TRY(range_check("ffn", s.ffn, 1, 1 << 24, err));
     if (s.hidden % s.heads != 0)
         return firn_fail(err, FIRN_EINVAL,
                          "hidden (%d) is no multiple of heads (%d)", s.hidden,

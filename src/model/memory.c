@@ -53,6 +53,7 @@
  */
 #include <firn/memory.h>
 
+#include "model/range.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -101,15 +102,6 @@ double firn_marp_bytes(const struct firn_llm_shape *shape, int seq, int batch,
            s * batch * h * l * (10.0 / d + 24 / dt + 5 * a * s / (dt * h));
 }
 
-static enum firn_status in_range(const char *what, long value, long min,
-                                 long max, struct firn_error *err)
-{
-    if (value >= min && value <= max)
-        return FIRN_OK;
-    return firn_fail(err, FIRN_EINVAL, "%s is %ld; %ld to %ld are possible",
-                     what, value, min, max);
-}
-
 enum firn_status firn_memory_check(struct firn_memory_job *job,
                                    struct firn_error *err)
 {
@@ -119,15 +111,15 @@ enum firn_status firn_memory_check(struct firn_memory_job *job,
         j.tp = 1;
     if (j.dp == 0)
         j.dp = 1;
-    FIRN_TRY(in_range("the sequence length", j.seq, 1, 1 << 24, err));
-    FIRN_TRY(in_range("the micro-batch", j.micro_batch, 1, 1 << 20, err));
-    FIRN_TRY(in_range("the ZeRO stage", j.zero, 0, 3, err));
-    FIRN_TRY(in_range("the LoRA rank", j.lora_rank, 0, j.shape.hidden, err));
+    FIRN_TRY(range_check("the sequence length", j.seq, 1, 1 << 24, err));
+    FIRN_TRY(range_check("the micro-batch", j.micro_batch, 1, 1 << 20, err));
+    FIRN_TRY(range_check("the ZeRO stage", j.zero, 0, 3, err));
+    FIRN_TRY(range_check("the LoRA rank", j.lora_rank, 0, j.shape.hidden, err));
     FIRN_TRY(
-        in_range("the tensor-parallel degree", j.tp, 1, j.shape.heads, err));
-    FIRN_TRY(in_range("the data-parallel degree", j.dp, 1, 1 << 20, err));
-    FIRN_TRY(in_range("micro-batch x replicas", (long)j.micro_batch * j.dp, 1,
-                      1 << 30, err));
+        range_check("the tensor-parallel degree", j.tp, 1, j.shape.heads, err));
+    FIRN_TRY(range_check("the data-parallel degree", j.dp, 1, 1 << 20, err));
+    FIRN_TRY(range_check("micro-batch x replicas", (long)j.micro_batch * j.dp,
+                         1, 1 << 30, err));
     if (j.shape.heads % j.tp != 0)
         return firn_fail(err, FIRN_EINVAL,
                          "%d heads cannot be split over %d GPUs", j.shape.heads,

@@ -13,6 +13,7 @@
  */
 #include <firn/peakplan.h>
 
+#include "model/peakterms.h"
 #include <math.h>
 #include <string.h>
 
@@ -33,22 +34,22 @@ struct work {
     int group; /* GPUs that the data group spans, t d */
 };
 
-static double active_params(const struct firn_arch *a)
+static double active_params(const struct firn_arch *a,
+                            const struct peak_counts *counts)
 {
-    double all = firn_arch_params(a);
     if (a->experts == 0)
-        return all;
-    double sparse = (a->layers - a->dense_layers) * firn_arch_experts_params(a);
-    return all - sparse * (1 - (double)a->active / a->experts);
+        return counts->all;
+    return counts->all - counts->experts * (1 - (double)a->active / a->experts);
 }
 
-static double flops_per_token(const struct firn_peak_job *job)
+static double flops_per_token(const struct firn_peak_job *job,
+                              const struct peak_counts *counts)
 {
     const struct firn_arch *a = &job->arch;
     bool is_frozen = job->adapter != FIRN_ADAPTER_NONE;
     double layers = a->layers + a->decoder_layers;
     double attention = 12 * layers * firn_arch_q_width(a) * job->seq;
-    double forward = 2 * active_params(a) + attention / 3;
+    double forward = 2 * active_params(a, counts) + attention / 3;
     double out = forward * (is_frozen ? 2 : 3);
     if (job->recompute == FIRN_RECOMPUTE_LAYERS)
         out += forward;
@@ -63,14 +64,15 @@ static double reduced(double bytes, int n)
     return 2.0 * (n - 1) / n * bytes;
 }
 
-static double data_bytes(const struct firn_peak_job *job, double params,
-                         int passes)
+static double data_bytes(const struct firn_peak_job *job,
+                         const struct peak_counts *counts, int passes)
 {
+    double params = counts->all;
     double size = job->mode == FIRN_MODE_FP32 ? 4 : 2, trained = params;
     double gradient = job->mode == FIRN_MODE_AMP ? 4 : size;
     double mine = 1.0 / ((double)job->tp * job->pp);
     if (job->adapter != FIRN_ADAPTER_NONE) {
-        trained = firn_arch_lora_params(&job->arch, job->rank, job->on, NULL);
+        trained = counts->adapters;
         gradient = 4;
     }
     double sum = reduced(gradient * trained * mine, job->dp);
@@ -80,21 +82,22 @@ static double data_bytes(const struct firn_peak_job *job, double params,
     return sum / 2 + gathers * (job->dp - 1.0) / job->dp * size * params * mine;
 }
 
-static struct work work_of(const struct firn_peak_job *job, int passes)
+static struct work work_of(const struct firn_peak_job *job,
+                           const struct peak_counts *counts, int passes)
 {
     const struct firn_arch *a = &job->arch;
     double tokens = (double)job->micro_batch * job->seq * passes;
     double layers = (a->layers + a->decoder_layers) / (double)job->pp;
-    double params = firn_arch_params(a);
+    double params = counts->all;
     double bubble = (passes + job->pp - 1.0) / passes;
     double size = job->mode == FIRN_MODE_FP32 ? 4 : 2;
     struct work w = {
         .launches = layers * passes * bubble,
-        .flops = bubble * flops_per_token(job) * tokens /
+        .flops = bubble * flops_per_token(job, counts) * tokens /
                  ((double)job->tp * job->pp),
         .tensor_bytes =
             4 * layers * reduced(tokens * a->hidden * size, job->tp),
-        .data_bytes = data_bytes(job, params, passes),
+        .data_bytes = data_bytes(job, counts, passes),
         .is_fp32 = job->mode == FIRN_MODE_FP32,
         .group = job->tp * job->dp,
     };
@@ -129,7 +132,8 @@ double firn_peak_step_s(const struct firn_peak_job *job, int passes,
                         const struct firn_llm_gpus *gpus,
                         const struct firn_llm_speed *speed)
 {
-    struct work work = work_of(job, passes);
+    struct peak_counts counts = peak_counts_of(job);
+    struct work work = work_of(job, &counts, passes);
     return seconds(&work, gpus, speed);
 }
 
@@ -183,6 +187,7 @@ struct rates {
 
 struct search {
     const struct firn_peak_search *ask;
+    struct peak_counts counts;
     struct firn_peak_plan *out;
     size_t max, n;
     int types; /* of the search, TYPES_MAX at most */
@@ -215,24 +220,35 @@ static double way_seconds(const struct work *w, const struct rates *r)
            w->data_bytes * link + w->host_bytes / host_bytes_s;
 }
 
+/* Samples a second below which a plan is behind the worst that is kept, with
+ * room for rounding; keep() compares exactly. */
+static double least_samples(const struct search *s, int ngpus)
+{
+    if (s->max == 0 || s->n < s->max)
+        return 0;
+    return (1 - 1e-12) * ngpus * s->out[s->max - 1].samples_s_gpu;
+}
+
 /* The loop of the search: most plans are behind the worst that is kept, and
  * are only counted. */
 static void try_types(struct search *s, const struct firn_peak_job *job,
                       int passes, const struct firn_peak *peak)
 {
-    struct work work = work_of(job, passes);
+    struct work work = work_of(job, &s->counts, passes);
     int ngpus = job->tp * job->pp * job->dp;
     double samples = (double)job->micro_batch * passes * job->dp;
     size_t before = s->n;
+    double least = least_samples(s, ngpus);
     for (int i = 0; i < s->types; i++) {
         const struct rates *r = &s->rates[i];
         if (peak->device_mib > r->mem_mib || ngpus > r->count ||
             job->tp > r->node)
             continue;
-        double rate = samples / way_seconds(&work, r);
-        if (s->n++ >= s->max &&
-            (s->max == 0 || rate / ngpus < s->out[s->max - 1].samples_s_gpu))
+        double step_s = way_seconds(&work, r);
+        /* A product, not a quotient: this is the search's innermost line. */
+        if (s->n++ >= s->max && (s->max == 0 || samples < least * step_s))
             continue;
+        double rate = samples / step_s;
         bool is_known = isfinite(r->mem_mib);
         struct firn_peak_plan plan = {
             .type = i,
@@ -250,6 +266,7 @@ static void try_types(struct search *s, const struct firn_peak_job *job,
             .high_mib = peak->high_mib,
             .device_mib = peak->device_mib};
         keep(s->out, s->n - 1, s->max, &plan);
+        least = least_samples(s, ngpus);
     }
     s->refused.fitting += s->n > before;
 }
@@ -265,7 +282,7 @@ static void try_way(struct search *s, struct firn_peak_job *job)
         job->micro_batch = mine / passes;
         job->micro_batches = passes;
         job->keeps_gradients = passes > 1;
-        struct firn_peak peak = firn_peak_of(job);
+        struct firn_peak peak = peak_counted(job, &s->counts, &peak_constants);
         note_smallest(s, job, peak.device_mib);
         if (peak.device_mib > s->largest_mib)
             continue;
@@ -324,6 +341,7 @@ size_t firn_peak_plans(const struct firn_peak_job *job,
 {
     struct search s = {.ask = search, .out = out, .max = max};
     struct firn_peak_job j = *job;
+    s.counts = peak_counts_of(job);
     open_search(&s, job->mode == FIRN_MODE_FP32);
     int pp_max = search->pp_max > 1 ? search->pp_max : 1;
     for (j.tp = 1; j.tp <= s.node && j.arch.heads % j.tp == 0; j.tp *= 2)

@@ -213,3 +213,55 @@ enum firn_status firn_peak_set(struct firn_peak_job *job, const char *setting,
         return set_rank(job, word, err);
     return firn_fail(err, FIRN_ENOENT, "there is no setting '%.40s'", setting);
 }
+
+/* --- the breakdown ---------------------------------------------------------
+ */
+
+static const char *const term_words[FIRN_TERMS][2] = {
+    [FIRN_TERM_WEIGHTS] = {"weights",
+                           "trained, in the precision they are kept in"},
+    [FIRN_TERM_FROZEN] = {"frozen", "weights that are not trained"},
+    [FIRN_TERM_ADAPTERS] = {"adapters", "weights of LoRA"},
+    [FIRN_TERM_CASTS] = {"casts", "copies of weights in the precision used"},
+    [FIRN_TERM_GATHERED] = {"gathered", "whole layers of sharded weights"},
+    [FIRN_TERM_MASTER] = {"master", "weights in fp32 of the optimizer"},
+    [FIRN_TERM_MOMENTS] = {"moments", "state of the optimizer"},
+    [FIRN_TERM_SCRATCH] = {"scratch", "of the optimizer's step"},
+    [FIRN_TERM_GRADIENTS] = {"gradients", ""},
+    [FIRN_TERM_BUCKETS] = {"buckets", "copies of gradients that are reduced"},
+    [FIRN_TERM_INPUTS] = {"inputs", "of layers, kept by checkpointing"},
+    [FIRN_TERM_NORMS] = {"norms", "kept for the backward pass"},
+    [FIRN_TERM_ATTENTION] = {"attention", "queries, keys, values, output"},
+    [FIRN_TERM_MATRICES] = {"matrices", "of attention, position by position"},
+    [FIRN_TERM_MLP] = {"mlp", "kept for the backward pass"},
+    [FIRN_TERM_EXPERTS] = {"experts", "tokens and products of experts"},
+    [FIRN_TERM_LORA] = {"lora", "inputs of adapters"},
+    [FIRN_TERM_MASKS] = {"masks", "of dropout"},
+    [FIRN_TERM_LOGITS] = {"logits", "with their copies in fp32 and gradients"},
+    [FIRN_TERM_WORK] = {"work", "of the layer that is computed"},
+    [FIRN_TERM_WORKSPACE] = {"workspace", "of libraries, rounding to blocks"},
+};
+
+const char *firn_peak_term_word(enum firn_peak_term term)
+{
+    return term_words[term][0];
+}
+
+const char *firn_peak_term_about(enum firn_peak_term term)
+{
+    return term_words[term][1];
+}
+
+const char *firn_peak_moment_word(enum firn_peak_moment moment)
+{
+    static const char *const words[] = {
+        "loss, forward pass",
+        "loss, backward pass",
+        "gradient of the output matrix",
+        "backward pass of the last layer",
+        "backward pass of the first layer",
+        "gradient of the embedding",
+        "optimizer's step",
+    };
+    return words[moment];
+}

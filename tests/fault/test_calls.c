@@ -32,6 +32,7 @@
 #include "lib/faultlist.h"
 #include "lib/firndbed.h"
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -360,7 +361,10 @@ static int make_home(void **state)
 {
     (void)state;
     firndbed_make(&s.home, "calls", true);
-    const char *firnd = s.home.firnd;
+    /* Jobs run in folders of their own: a path from here is of no use there. */
+    char firnd[PATH_MAX];
+    if (realpath(s.home.firnd, firnd) == NULL)
+        return -1;
     snprintf(s.firn, sizeof s.firn, "%.*s", (int)strlen(firnd) - 1, firnd);
     snprintf(s.cnn, sizeof s.cnn, "%.*s/examples/cnn",
              (int)(strrchr(firnd, '/') - firnd), firnd);

@@ -3,8 +3,8 @@
  * The measured rows are $FIRN_DATA/h200/modern_memory.csv: 24 peaks on one
  * H200 (PyTorch 2.11, transformers 5.17). Their `adamw` was made with
  * fused=False, which PyTorch takes as "tensor by tensor". No constant
- * of the counting belongs to a family; the workspace comes from the 24 rows.
- * No family was left out and then predicted.
+ * of the counting belongs to a family. test_peak_measured.c has the table of
+ * 447 rows, from which the constants come.
  *
  * profiles/h200/llm_memory.csv has 96 LLaMA shapes (gradients freed, AdamW by
  * PyTorch's default: foreach), $FIRN_DATA/h200/llm_memory.csv 154 of GPT-2
@@ -530,9 +530,9 @@ static void modern_models_are_predicted_as_measured(void **state)
     struct accuracy a = judge(path, modern);
     assert_int_equal(a.n, 24);
     assert_true(median(&a) > 0.99);
-    assert_true(a.worst > 0.96);
+    assert_true(a.worst > 0.99);
     assert_int_equal(a.above, 0);
-    assert_true(a.reserved_above <= 2);
+    assert_true(a.reserved_above <= 5);
     assert_true(a.width <= 0.25);
 }
 

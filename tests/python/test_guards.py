@@ -36,6 +36,20 @@ class Rows(torch.utils.data.Dataset):
         return self.x[i], self.x[i].sum().reshape(1)
 
 
+class Batches:
+    """The same rows, a batch at a time: __getitems__ and no __getitem__."""
+
+    def __init__(self) -> None:
+        self.rows = Rows()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitems__(self, indices: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.rows.x[indices]
+        return x, torch.stack([row.sum().reshape(1) for row in x])
+
+
 class Masked(nn.Module):
     """With buffers of kinds that checkpoint files have no number for."""
 
@@ -147,6 +161,11 @@ class Refused(unittest.TestCase):
         self.refuses("is a DataLoader", model, optimizer, loader)
         self.refuses("without __len__", model, optimizer, iter([]))
         self.refuses("is empty", model, optimizer, Rows(0))
+        only_long = type("OnlyLong", (), {"__len__": lambda self: 3})()
+        self.refuses(
+            "a OnlyLong without __getitem__ or __getitems__",
+            *(model, optimizer, only_long),
+        )
 
         class Stateless(torch.utils.data.IterableDataset):
             def __iter__(self) -> Any:
@@ -159,6 +178,19 @@ class Refused(unittest.TestCase):
             *(model, optimizer, Stream()),
             **dict(steps_per_epoch=2, workers=1),
         )
+
+    def test_a_data_set_that_hands_out_whole_batches_trains_the_same_bits(self) -> None:
+        found = []
+        for data in (Rows(), Batches()):
+            torch.manual_seed(3)
+            model = nn.Linear(8, 1)
+            collate = None if isinstance(data, Rows) else lambda batch: batch
+            job = Elastic(model, sgd(model), data, threads=2, batch_size=3, collate=collate)
+            with job:
+                for x, y in job:
+                    job.backward(mse_loss(model(x), y))
+            found.append(farm.digest(*model.parameters()))
+        self.assertEqual(found[0], found[1])
 
     def test_options_that_do_not_exist_are_refused_with_the_right_name(self) -> None:
         model = nn.Linear(8, 1)

@@ -28,6 +28,7 @@ import torch.distributed as dist
 
 from firn import FirnError, fold, tree
 from firn.group import Place
+from firn.torch import folding
 from firn.torch.hook import divide
 from firn.torch.reduce import Flat
 
@@ -460,18 +461,18 @@ class Exchange:
                 g = torch.zeros_like(p)
             grads.append(g.to_dense() if g.is_sparse else g)
         at = row + merged - 1 if merged else row
+        end = row - last  # where the sum of the rows is to be
         if merged == 0:
             bucket.copy(at, grads)
-        elif not self._in_place:
-            torch._foreach_add_(bucket.views[at], grads)
-        else:
+        elif self._in_place:
             self._keep_in_place(bucket, at, grads)
-        while at > row:
-            bucket.rows[at - 1].add_(bucket.rows[at])
-            at -= 1
-        for _ in range(last):
-            bucket.rows[at - 1].add_(bucket.rows[at])
-            at -= 1
+        elif folding.way(self.device) == "kernel":
+            folding.fold([*bucket.views[end : at + 1], grads])
+            at = end
+        else:
+            torch._foreach_add_(bucket.views[at], grads)
+        if at > end:
+            folding.fold([[held] for held in bucket.rows[end : at + 1]])
         self._sent += 1
         if self._turn == len(self._plan) - 1:
             self._send(bucket)

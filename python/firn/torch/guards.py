@@ -86,6 +86,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     for name, words in (
         ("on_stop", ("exit", "return")),
         ("scheduler_by", ("epoch", "step")),
+        ("batch_at", ("step", "epoch")),
     ):
         if getattr(options, name) not in words:
             raise FirnError(
@@ -187,12 +188,15 @@ def check_dataset(dataset: Any) -> None:
     if isinstance(dataset, IterableDataset):
         return
     kind = type(dataset).__name__
-    for needed in ("__len__", "__getitem__"):
-        if not hasattr(dataset, needed):
-            raise FirnError(
-                f"the data set is a {kind} without {needed}: threads draw samples by "
-                "number; give a map-style data set, or an IterableDataset with a state"
-            )
+    ways = ("__getitem__", "__getitems__")  # a sample, or a batch at a time
+    missing = "" if hasattr(dataset, "__len__") else "__len__"
+    if not any(callable(getattr(dataset, way, None)) for way in ways):
+        missing = missing or "__getitem__ or __getitems__"
+    if missing:
+        raise FirnError(
+            f"the data set is a {kind} without {missing}: threads draw samples by "
+            "number; give a map-style data set, or an IterableDataset with a state"
+        )
     if len(dataset) == 0:
         raise FirnError(f"the data set {kind} is empty")
 

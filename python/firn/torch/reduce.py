@@ -1,8 +1,8 @@
 """From the gradients of threads to their mean, in the job's order (firn.tree).
 
     Running   one process: each thread's gradients are added to the sums that
-              are held, on their device, as they come: log2 V gradients of
-              memory in the tree, one in a chain
+              are held, on their device, as they come (firn.torch.folding):
+              log2 V gradients of memory in the tree, one in a chain
     Exchange  several processes, by torch.distributed (firn.torch.exchange): on
               the device, in buckets beside the backward pass
     Slots     several processes of a host: each thread's gradient goes to its
@@ -23,9 +23,9 @@ from typing import Sequence
 
 import torch
 
-from firn import FirnError, fold, tree
+from firn import FirnError, fold as cfold, tree
 from firn.group import Group, Place
-from firn.torch.hook import divide
+from firn.torch.folding import fold, scale
 
 
 class Flat:
@@ -111,37 +111,31 @@ class Running:
                 p.grad = g
 
     def put(self, thread: int) -> list[torch.Tensor]:
-        """Adds this thread's gradients to the sums; threads come in order."""
+        """Adds this thread's gradients to the sums; threads come in order. The
+        last thread's are added to all that is held, and the sum is divided."""
         grads = self._flat.take()
         merges = self._merges()
-        if merges == 0:
-            self._held.append(grads)
-        elif self._in_place:
-            self._held[-1] = grads
-        else:
-            torch._foreach_add_(self._held[-1], grads)
-        self._add_up(merges - 1)
+        if self._in_place:
+            self._held.pop()  # autograd added to it: the gradients are this sum
+            merges -= 1
+        is_last = self._turn == self._nthreads - 1
+        if is_last:
+            merges = len(self._held)
+        into = self._held[len(self._held) - merges :]
+        del self._held[len(self._held) - merges :]
+        if into:
+            fold([*into, grads], self._nthreads if is_last else 1)
+        elif is_last:
+            scale(grads, self._nthreads)
+        self._held.append(into[0] if into else grads)
         self._turn += 1
         self._in_place = False
         return grads
 
-    def _add_up(self, n: int) -> None:
-        """Adds the last sum to the one before it, n times."""
-        for _ in range(n):
-            last = self._held.pop()
-            torch._foreach_add_(self._held[-1], last)
-
     def mean(self) -> None:
         """The mean becomes the parameters' gradient."""
-        self._add_up(len(self._held) - 1)
         total = self._held.pop() if self._held else []
         self._turn = 0
-        n = self._nthreads
-        if n > 1 and n & (n - 1) == 0:
-            torch._foreach_mul_(total, 1.0 / n)
-        else:
-            for t in total:
-                divide(t, n)
         for p, g in zip(self._flat.live(), total):
             p.grad = g
 
@@ -212,7 +206,7 @@ class Slots(_Grouped):
         memory, start = self._memory[thread], self._flat.start
         if self._stream is None:
             whole = [g.contiguous() for g in grads]
-            fold.flatten(
+            cfold.flatten(
                 memory.data_ptr() + 4 * start,
                 [g.data_ptr() for g in whole],
                 [4 * g.numel() for g in whole],

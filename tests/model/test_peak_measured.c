@@ -1,0 +1,82 @@
+/* test_peak_measured.c - predictions beside profiles/h200/modern_memory.csv.
+ *
+ * 447 peaks of 20 families, measured on one H200. The constants of peak.c are
+ * fitted to the part `fit`. Here each family is left out in turn, the constants
+ * are fitted again, and its rows are predicted. The rows of the part `held`
+ * were not looked at before the model was final.
+ */
+#include "lib/peakrows.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+static struct peakrow rows[PEAKROWS_MAX];
+static size_t nrows;
+
+static int read_rows(void **state)
+{
+    (void)state;
+    nrows = peakrows_read(rows, "profiles/h200/modern_memory.csv");
+    return nrows == 0;
+}
+
+static void parameters_are_counted_as_the_library_counts_them(void **state)
+{
+    (void)state;
+    assert_int_equal(nrows, 447);
+    for (size_t i = 0; i < nrows; i++) {
+        struct firn_peak m = firn_peak_of(&rows[i].job);
+        if (m.params != rows[i].params || m.trained != rows[i].trained)
+            fail_msg("%s %s: %.0f parameters, %.0f trained; measured %.0f, "
+                     "%.0f",
+                     rows[i].model, rows[i].mode, m.params, m.trained,
+                     rows[i].params, rows[i].trained);
+    }
+}
+
+static void the_constants_are_those_that_fit(void **state)
+{
+    (void)state;
+    struct peak_constants fitted = peakrows_fit(rows, nrows, NULL);
+    assert_true(fitted.workspace_mib == peak_constants.workspace_mib);
+    assert_true(fitted.spread == peak_constants.spread);
+}
+
+static void check(const char *what, struct peakrows_score s)
+{
+    print_message("%s: %d rows, median %.1f %%, worst %.1f %%, %d above high, "
+                  "low to high %.1f %%\n",
+                  what, s.n, 100 * s.median, 100 * s.worst, s.above,
+                  100 * s.width);
+    assert_true(s.median >= 0.97);
+    assert_true(s.worst >= 0.90);
+    assert_int_equal(s.above, 0);
+    assert_true(s.width <= 0.25 + 1e-9);
+}
+
+static void a_family_left_out_of_the_fit_is_predicted(void **state)
+{
+    (void)state;
+    check("families left out", peakrows_judge(rows, nrows, false, NULL, true));
+}
+
+static void rows_held_back_are_predicted(void **state)
+{
+    (void)state;
+    check("held back", peakrows_judge(rows, nrows, true, NULL, false));
+}
+
+int main(void)
+{
+    const struct CMUnitTest cases[] = {
+        cmocka_unit_test(parameters_are_counted_as_the_library_counts_them),
+        cmocka_unit_test(the_constants_are_those_that_fit),
+        cmocka_unit_test(a_family_left_out_of_the_fit_is_predicted),
+        cmocka_unit_test(rows_held_back_are_predicted),
+    };
+    return cmocka_run_group_tests(cases, read_rows, NULL);
+}
