@@ -65,8 +65,8 @@ CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
 CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                src/cli/curlcalls.c) \
-             $(patsubst %,src/cli/cmd_%.c,cancel drain eta events hold logs ls \
-               nodes plan release show submit top undrain whatif why)
+             $(patsubst %,src/cli/cmd_%.c,board cancel drain eta events hold logs ls \
+               nodes plan release show submit token top undrain whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
              $(wildcard src/cli/*.c src/repro/*.c)))
 # firnd needs more libraries. If one is missing, all else is built, and make
@@ -183,7 +183,7 @@ export FIRN_BUILD := $(BUILD)
 SO := libfirn.so.$(VERSION)
 TRAINSO := libfirn_train.so.$(VERSION)
 all: $(if $(CLISRC),$(BUILD)/firn) $(BUILD)/libfirn.a $(BUILD)/$(SO) train \
-     d2 $(EXAMPLES) firnd
+     d2 $(EXAMPLES) firnd $(BUILD)/firn-launch
 train: $(BUILD)/libfirn_train.a $(BUILD)/$(TRAINSO)
 	$(if $(SODIUM),,$(Q)echo 'libsodium is missing: libfirn_train is built \
 	    without groups of processes on several hosts')
@@ -212,6 +212,15 @@ $(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 	$(say) LD $@
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $(filter-out $(PARTS),$^) \
 	    $(WITH_PLUGINS) $(DAEMONLIBS) $(LIBS)
+
+# The one program that runs as root: nothing is in it but what it needs.
+LAUNCHSRC := $(wildcard src/launch/*.c) \
+             $(patsubst %,src/engine/%.c,identity launchmsg procs) \
+             $(patsubst %,src/base/%.c,arena buf failpoint log mem status str \
+               utf8)
+$(BUILD)/firn-launch: $(call obj,$(LAUNCHSRC))
+	$(say) LD $@
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 $(BUILD)/libfirnd.a: $(DAEMONOBJ)
 	$(say) AR $@
@@ -293,6 +302,15 @@ PROFILES := $(sort $(wildcard profiles/*/*.txt))
 PAPERS   := $(sort $(wildcard papers/*.yaml))
 $(BUILD)/gen/model/profiles.inc: $(PROFILES)
 $(BUILD)/gen/repro/papers.inc: $(PAPERS)
+# The board, which firnd serves: src/board as C.
+BOARD := $(sort $(wildcard src/board/*.html src/board/*.css src/board/*.js \
+           src/board/*.svg))
+$(BUILD)/gen/daemon/board.inc: tools/board_files.sh $(BOARD)
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D)
+	$(Q)tools/board_files.sh $(BOARD) >$@
+$(BUILD)/obj/src/daemon/boardfiles.o: private ALL_CFLAGS += -I$(BUILD)/gen
+$(BUILD)/obj/src/daemon/boardfiles.o: $(BUILD)/gen/daemon/board.inc
 $(BUILD)/gen/%.inc: Makefile
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D)
@@ -503,12 +521,13 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile attemptfiles procs \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg attemptfiles procs \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
-         $(patsubst %,src/daemon/%.c,abilities api config config_check \
-           config_keep config_live livejob livemetrics ownfolder recover_alloc room)'
+         $(patsubst %,src/daemon/%.c,abilities access api audit boardfiles \
+           boardsession config config_check config_keep config_live livejob \
+           livemetrics ownfolder recover_alloc room tokens)'
 fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built
@@ -605,7 +624,8 @@ MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
 install: all
 	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
 	install -m 755 $(BUILD)/firn $(BINDIR)/
-	$(if $(DAEMONMAIN),install -m 755 $(BUILD)/firnd $(BINDIR)/)
+	$(if $(DAEMONMAIN),install -m 755 $(BUILD)/firnd \
+	    $(BUILD)/firn-launch $(BINDIR)/)
 	install -m 644 $(HEADERS) $(INCDIR)/
 	install -m 644 $(BUILD)/libfirn.a $(BUILD)/libfirn_train.a $(LIBDIR)/
 	install -m 755 $(BUILD)/$(SO) $(BUILD)/$(TRAINSO) \
@@ -621,7 +641,7 @@ install: all
 	install -m 644 docs/firn.1 $(MANDIR)/
 
 uninstall:
-	rm -f $(BINDIR)/firn $(BINDIR)/firnd $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
+	rm -f $(BINDIR)/firn $(BINDIR)/firnd $(BINDIR)/firn-launch $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
 	for lib in libfirn libfirn_train; do \
 	    rm -f $(LIBDIR)/$$lib.a $(LIBDIR)/$$lib.so \
 	        $(LIBDIR)/$$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so.$(VERSION) \

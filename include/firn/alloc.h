@@ -19,9 +19,11 @@ enum { FIRN_NO_JOB = -1 };
 /* Settings that a job's trainer may change by itself while it runs, at no
  * cost. All other settings stay as submitted. */
 enum firn_tune {
-    FIRN_TUNE_BATCH = 1,   /* total batch and passes, for the most goodput */
-    FIRN_TUNE_FREEZE = 2,  /* how many front layers are not trained */
-    FIRN_TUNE_THREADS = 4, /* elastic threads: more of them on faster GPUs */
+    FIRN_TUNE_BATCH = 1,     /* total batch and passes, for the most goodput */
+    FIRN_TUNE_FREEZE = 2,    /* how many front layers are not trained */
+    FIRN_TUNE_THREADS = 4,   /* elastic threads: more of them on faster GPUs */
+    FIRN_TUNE_EXECUTORS = 8, /* with elastic threads: several processes of the
+                              * job on a GPU, where that is faster */
 };
 
 /* How a job is run on its GPUs, as far as a scheduler decides it. Start from
@@ -41,6 +43,12 @@ struct firn_how {
                      * GPUs; not compared, as it ends with the start */
     bool unguarded; /* it keeps the weights of `after`, however it does with
                      * them; not compared */
+};
+
+/* The execution plan that a user asks for, as in struct firn_how. Zeroed: none.
+ * The copies of the model follow from the GPUs. */
+struct firn_layout {
+    int parallel, tensor, stages;
 };
 
 #define FIRN_HOW_AS_SUBMITTED                          \
@@ -80,8 +88,9 @@ FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
 /* How many different nodes it touches. */
 FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
 
-/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared; "/s" or "/p4"
- * before that when its model is sharded or in four stages. */
+/* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared; before that
+ * "/s" when its model is sharded, "/o" when offloaded, "/r" when it computes
+ * activations again, "/p4" in four stages, "/p4t2" of two shares each. */
 FIRN_API void firn_alloc_print(const struct firn_alloc *alloc,
                                struct firn_buf *out);
 

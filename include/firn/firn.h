@@ -39,6 +39,7 @@
 #include <firn/passes.h>
 #include <firn/peak.h>
 #include <firn/peakplan.h>
+#include <firn/peakseen.h>
 #include <firn/plan.h>
 #include <firn/policy.h>
 #include <firn/profile.h>

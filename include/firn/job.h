@@ -50,7 +50,13 @@ struct firn_job_spec {
     struct firn_training training; /* of a language model */
     unsigned cannot; /* FIRN_CAN_* (firn/can.h): what its trainer cannot do; 0:
                       * everything can be ordered, as of every trace's job */
-    long line;       /* where in the trace; 0 for none */
+    const char *config; /* of a language model: the text of its config.json
+                         * (firn/arch.h); NULL or "": `app` names the model */
+    double mem_ratio; /* of a language model: memory seen over memory predicted
+                       * (firn/peakseen.h); 0: nothing was seen, 1 */
+    struct firn_layout asked; /* execution plan of an application whose plans
+                               * were measured (docs/plans.md) */
+    long line;                /* where in the trace; 0 for none */
 };
 
 enum firn_job_state {

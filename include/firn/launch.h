@@ -74,6 +74,12 @@ struct firn_launch {
                   if it has a model; 0: not set */
     const char *batch_rule; /* of the learning rate; "" or NULL: not set */
     int frozen; /* layers to freeze at this start; negative: not set */
+    const char *const *settings; /* "FIRN_LOSS=fused", ...: what else the job
+                                    file says of its model, ends with NULL; or
+                                    NULL */
+    const int *executors; /* workers on each GPU, by GPU type of the cluster;
+                             NULL: one */
+    const char *user;     /* that submitted the job; NULL: not known */
 };
 
 struct firn_engine_host {

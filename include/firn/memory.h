@@ -46,9 +46,14 @@ enum firn_attention {
 /* How a job trains its transformer, as its user says it: each member is 0 (not
  * said) or 1 + a value of its enum; higher values are of peak.h. Not said:
  * Megatron's precision, Adam, attention that keeps its matrices, no
- * checkpointing. */
+ * checkpointing. The members behind those four are of peak.h alone. */
 struct firn_training {
     unsigned char precision, optimizer, attention, checkpointing;
+    unsigned char loss, mode, zero, lora_precision;
+    unsigned char offload; /* 1 optimizer, 2 activations; a set */
+    unsigned char lora_on; /* FIRN_LLM_*; 0: q and v */
+    unsigned short lora;   /* rank; 0: not said */
+    int accumulation;      /* passes of a step; 0: as few as memory allows */
 };
 
 enum firn_training_setting {
@@ -56,6 +61,15 @@ enum firn_training_setting {
     FIRN_TRAINING_OPTIMIZER, /* adamw, sgd, sgd-plain, and those of peak.h */
     FIRN_TRAINING_ATTENTION, /* eager, sdpa */
     FIRN_TRAINING_CHECKPOINTING, /* off, layers, selective */
+    FIRN_TRAINING_COLUMNS,       /* those before it are columns of a trace */
+    FIRN_TRAINING_LOSS = FIRN_TRAINING_COLUMNS, /* plain, chunked, fused */
+    FIRN_TRAINING_MODE,                         /* full, lora, dora, qlora */
+    FIRN_TRAINING_ZERO,           /* 0, 1, 2, 3, fsdp (the same as 3) */
+    FIRN_TRAINING_LORA_PRECISION, /* fp32, bf16 */
+    FIRN_TRAINING_LORA,           /* a rank */
+    FIRN_TRAINING_LORA_ON,        /* q, k, v, o, gate, up, down, all */
+    FIRN_TRAINING_OFFLOAD,        /* optimizer, activations */
+    FIRN_TRAINING_ACCUMULATION,   /* a whole number */
     FIRN_TRAINING_SETTINGS,
 };
 
@@ -125,12 +139,13 @@ FIRN_API double firn_marp_params(const struct firn_llm_shape *shape);
 FIRN_API double firn_marp_bytes(const struct firn_llm_shape *shape, int seq,
                                 int batch, int t, int d);
 
-/* Sets one setting by its word; "" is "not said". False: it has no such word.
- */
+/* Sets one setting by its word, of sets by words with commas or '+' between
+ * them; "" is "not said". False: it has no such word. */
 FIRN_API bool firn_training_set(struct firn_training *training,
                                 enum firn_training_setting setting,
                                 const char *word);
-/* The word of a setting; "" when it is not said. */
+/* The word of a setting of one word; "" when it is not said, or is a number or
+ * a set. */
 FIRN_API const char *firn_training_word(const struct firn_training *training,
                                         enum firn_training_setting setting);
 /* Writes what is said, and the defaults of the rest, into `job`. */

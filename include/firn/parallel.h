@@ -18,6 +18,8 @@ enum firn_parallel {
     FIRN_PARALLEL_DATA,     /* a whole copy on each GPU (DDP) */
     FIRN_PARALLEL_SHARDED,  /* one copy over all of them (SDP) */
     FIRN_PARALLEL_PIPELINE, /* in stages (PP), GPUs / stages times over (HP) */
+    FIRN_PARALLEL_OFFLOAD,  /* sharded, its optimizer on the host */
+    FIRN_PARALLEL_RECOMPUTE /* whole copies, activations computed again */
 };
 
 /* --- sharded data parallel ------------------------------------------------

@@ -159,7 +159,8 @@ FIRN_API enum firn_status firn_peak_set(struct firn_peak_job *job,
                                         struct firn_error *err);
 
 /* Writes how a job says that it trains into `job`; not said: Megatron's
- * precision, fused Adam, sdpa. True when a word has no value in memory.h. */
+ * precision, fused Adam, sdpa. True when a word has no value in memory.h, which
+ * all settings behind FIRN_TRAINING_COLUMNS are. The passes are not written. */
 FIRN_API bool firn_training_peak(const struct firn_training *training,
                                  struct firn_peak_job *job);
 

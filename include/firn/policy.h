@@ -35,6 +35,8 @@ enum firn_does {
     FIRN_DOES_SHARE = 8,   /* put two jobs on one GPU */
     FIRN_DOES_REJECT = 16, /* end a job unrun */
     FIRN_DOES_MERGE = 32,  /* train two jobs as one */
+    FIRN_DOES_REPLAN = 64, /* run a job by another execution plan than it asked
+                            * for, on fewer GPUs than that plan needs */
 };
 
 /* A job's place in the order of service: lower keys first, ties by id. */

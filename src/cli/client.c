@@ -27,6 +27,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -239,6 +240,9 @@ static void set_options(struct client *c, const struct client_request *request,
     curl.easy_setopt(easy, CURLOPT_HEADERDATA, answer);
     if (c->place.socket != NULL)
         curl.easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, c->place.socket);
+    const char *authority = getenv("FIRN_API_CA_FILE");
+    if (authority != NULL && authority[0] != '\0')
+        curl.easy_setopt(easy, CURLOPT_CAINFO, authority);
 #if LIBCURL_VERSION_NUM >= 0x075500
     curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
 #else

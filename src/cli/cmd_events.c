@@ -16,7 +16,7 @@
 
 struct args {
     struct live_args live;
-    bool follows;
+    bool follows, is_audit;
     int last;
     long after;
     const char *job;
@@ -31,6 +31,10 @@ static const struct flag table[] = {
      offsetof(struct args, after)},
     {"job", 'j', "JOB", "print only events of this job", flag_text,
      offsetof(struct args, job)},
+    {"audit", 0, NULL,
+     "print who asked for what and whether it was refused, instead; for "
+     "operators",
+     flag_yes, offsetof(struct args, is_audit)},
     LIVE_FLAGS,
     {0},
 };
@@ -192,6 +196,74 @@ static int follow(struct stream *t)
     }
 }
 
+/* --- the audit ------------------------------------------------------------ */
+
+static void put_audit(const json_t *line, struct firn_buf *out)
+{
+    static const char *const keys[] = {"user", "role", "from"};
+    const char *did = answer_text(line, "did");
+    double status = answer_number(line, "status", 0);
+    buf_moment(out, answer_number(line, "at_s", 0));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *text = answer_text(line, keys[i]);
+        buf_puts(out, "  ");
+        safe_puts(out, text[0] != '\0' ? text : "-");
+    }
+    buf_puts(out, "  ");
+    safe_puts(out, did[0] != '\0' ? did : answer_text(line, "refused"));
+    if (did[0] != '\0')
+        buf_printf(out, "  %s (%.0f)",
+                   status == 403                   ? "refused"
+                   : status >= 200 && status < 300 ? "done"
+                                                   : "failed",
+                   status);
+    else
+        buf_puts(out, "  refused");
+    buf_putc(out, '\n');
+}
+
+static enum firn_status get_audit(const struct stream *t, json_t *lines,
+                                  struct firn_error *err)
+{
+    double next = 0;
+    for (;;) {
+        json_t *one = NULL;
+        char path[96];
+        if (t->args->last > 0)
+            snprintf(path, sizeof path, "/v1/audit?tail=%d", t->args->last);
+        else
+            snprintf(path, sizeof path, "/v1/audit?after=%.0f", next);
+        FIRN_TRY(client_get(t->live->client, path, &one, err));
+        const json_t *list = answer_list(one, "lines");
+        size_t n = json_array_size(list);
+        json_array_extend(lines, (json_t *)list);
+        next = answer_number(one, "next", next);
+        json_decref(one);
+        if (n == 0 || t->args->last > 0)
+            return FIRN_OK;
+    }
+}
+
+static int print_audit(const struct stream *t)
+{
+    struct firn_error err = {0};
+    struct firn_buf out = {0};
+    json_t *lines = json_array();
+    int rc = 0;
+    if (get_audit(t, lines, &err) != FIRN_OK) {
+        rc = live_failed(t->live, &err);
+    } else if (t->live->is_json) {
+        rc = live_write_json(t->live, lines);
+    } else {
+        for (size_t i = 0; i < json_array_size(lines); i++)
+            put_audit(json_array_get(lines, i), &out);
+        rc = live_write(t->live, &out);
+    }
+    json_decref(lines);
+    buf_release(&out);
+    return rc;
+}
+
 /* --- the command ---------------------------------------------------------- */
 
 /* Sets the number of the job given by --job. */
@@ -215,6 +287,8 @@ static int find_job(struct stream *t)
 static int print_events(struct live *live, const struct args *args)
 {
     struct stream t = {.live = live, .args = args, .seen = (double)args->after};
+    if (args->is_audit)
+        return print_audit(&t);
     if (args->follows)
         client_catch_interrupts();
     int rc = find_job(&t);
@@ -237,6 +311,8 @@ int cmd_events(int argc, char **argv)
         return flags_wrong(&page,
                            "unexpected argument '%s'; did you mean --job %s?",
                            argv[1], argv[1]);
+    if (args.is_audit && (args.follows || args.after > 0 || args.job != NULL))
+        return flags_wrong(&page, "--audit goes with --last only");
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
         rc = print_events(&live, &args);

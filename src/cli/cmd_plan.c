@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/jobtext.h"
 #include "cli/live.h"
+#include "cli/liveconfig.h"
 #include "cli/livefile.h"
 #include "cli/livewords.h"
 #include <errno.h>
@@ -33,8 +34,9 @@ static const struct flags_page page = {
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Predicts what would happen if the job were submitted now: start, "
              "GPUs, speed, end, the jobs that it would slow down, and the "
-             "smallest change that would start it at once. Nothing is "
-             "submitted.",
+             "smallest change that would start it at once. Of a language "
+             "model it also prints the plans that fit with their memory, and "
+             "the nearest that do not. Nothing is submitted.",
     .table = table,
     .shared = job_flags_table,
     .shared_head = "job options",
@@ -46,12 +48,15 @@ static enum firn_status read_job(struct firn_buf *out, const struct args *args,
                                  char **argv, struct firn_error *err)
 {
     char here[PATH_MAX];
-    if (args->file != NULL)
-        return live_file_read(out, args->file, err);
+    if (args->file != NULL) {
+        FIRN_TRY(live_file_read(out, args->file, err));
+        return live_config_put(out, args->file, err);
+    }
     if (getcwd(here, sizeof here) == NULL)
         return firn_fail(err, FIRN_EIO, "the working directory: %s",
                          strerror(errno));
-    return job_text(out, &args->job, argv, here, err);
+    FIRN_TRY(job_text(out, &args->job, argv, here, err));
+    return live_config_put(out, NULL, err);
 }
 
 static int ask(struct live *live, const struct args *args, char **argv)

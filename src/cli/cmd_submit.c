@@ -3,16 +3,18 @@
  *     firn submit -f job.yaml [-f more.yaml | -f -]
  *     firn submit --gpus 1..8 -- python train.py
  *
- * A file is sent unchanged, with the current directory as its default working
- * directory; firnd checks it and names the line of an error. Options are made
- * into a file (cli/jobtext.h). Each job has a random request id: if the answer
- * is lost, the same request is sent again, and firnd creates one job.
+ * A file is sent with the current directory as its default working directory,
+ * unchanged but for the text of a config.json (cli/liveconfig.h); firnd checks
+ * it and names the line of an error. Options are made into a file
+ * (cli/jobtext.h). Each job has a random request id: if the answer is lost, the
+ * same request is sent again, and firnd creates one job.
  */
 #include "base/buf.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/jobtext.h"
 #include "cli/live.h"
+#include "cli/liveconfig.h"
 #include "cli/livefile.h"
 #include "cli/livewait.h"
 #include "cli/safetext.h"
@@ -129,7 +131,8 @@ static int send_files(struct batch *batch)
         struct firn_error err = {0};
         struct firn_buf text = {0};
         int one = 1;
-        if (live_file_read(&text, files->at[i], &err) != FIRN_OK)
+        if (live_file_read(&text, files->at[i], &err) != FIRN_OK ||
+            live_config_put(&text, files->at[i], &err) != FIRN_OK)
             live_failed(&batch->live, &err);
         else
             one = send_one(batch, (struct firn_bytes){text.at, text.n},
@@ -148,8 +151,8 @@ static int send_flags(struct batch *batch, char **argv)
     int rc = 1;
     if (getcwd(here, sizeof here) == NULL)
         firn_fail(&err, FIRN_EIO, "the working directory: %s", strerror(errno));
-    else
-        job_text(&text, &batch->args->job, argv, here, &err);
+    else if (job_text(&text, &batch->args->job, argv, here, &err) == FIRN_OK)
+        live_config_put(&text, NULL, &err);
     if (err.status != FIRN_OK)
         rc = live_failed(&batch->live, &err);
     else

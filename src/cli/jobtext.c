@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FLAGS = 2 * JOB_NFIELDS, HELP_MAX = 160 };
+enum { MAX_FLAGS = 2 * JOB_NFIELDS, HELP_MAX = 320 };
 
 void job_flags_init(struct job_flags *flags)
 {
@@ -211,11 +211,13 @@ static enum firn_status put_scalar(struct firn_buf *out, const char *key,
                                    const char *here, struct firn_error *err)
 {
     struct firn_buf path = {0};
-    if (kind != JOB_PATH && strspn(text, "0123456789.") == strlen(text)) {
+    if (kind != JOB_PATH && kind != JOB_CONFIG &&
+        strspn(text, "0123456789.") == strlen(text)) {
         buf_puts(out, text);
         return FIRN_OK;
     }
-    if (kind == JOB_PATH && *text != '/')
+    bool is_path = kind == JOB_PATH || (kind == JOB_CONFIG && *text != '{');
+    if (is_path && *text != '/')
         buf_printf(&path, "%s/%s", here, text);
     enum firn_status status = quote(out, key, path.n > 0 ? path.at : text, err);
     buf_release(&path);

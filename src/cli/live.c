@@ -118,7 +118,9 @@ static int do_verb(const struct live_verb *verb, struct live *live, int n,
         buf_puts(&path, verb->before);
         client_escape(&path, words[i]);
         buf_puts(&path, verb->behind);
-        struct client_request request = {.method = "POST", .path = path.at};
+        struct client_request request = {
+            .method = verb->method != NULL ? verb->method : "POST",
+            .path = path.at};
         if (client_call(live->client, &request, &answer, &err) != FIRN_OK) {
             rc = live_failed(live, &err);
             continue;

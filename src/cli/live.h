@@ -71,6 +71,7 @@ int live_shown_run(const struct live_shown *shown, int argc, char **argv);
 struct live_verb {
     const struct flags_page *page;
     const char *what;            /* "job", "node" */
+    const char *method;          /* NULL: POST */
     const char *before, *behind; /* "/v1/jobs/", "/cancel" */
     const char *done;            /* "is cancelled" */
     const char *begun; /* for a job whose change takes time; or NULL */

@@ -509,6 +509,34 @@ static void put_measured(const json_t *job, struct firn_buf *out)
                    answer_number(measured, "memory_gib", 0));
 }
 
+/* "memory per GPU: predicted 30.1 GiB (at most 33.0) of 80 GiB, seen 31.2 GiB;
+ * predictions are times 1.04, by what was seen of this model and mode". */
+static void put_memory(const json_t *job, struct firn_buf *out)
+{
+    const json_t *memory = json_object_get(job, "memory");
+    double ratio = answer_number(memory, "ratio", 1);
+    double seen = answer_number(memory, "seen_gib", -1);
+    double gpu = answer_number(memory, "gpu_gib", -1);
+    if (!json_is_object(memory))
+        return;
+    buf_printf(out, "memory per GPU: predicted %.1f GiB (at most %.1f)",
+               answer_number(memory, "expected_gib", 0),
+               answer_number(memory, "high_gib", 0));
+    if (gpu > 0)
+        buf_printf(out, " of %.4g GiB", gpu);
+    if (seen > 0)
+        buf_printf(out,
+                   ", seen %.1f GiB (%.1f predicted with what the "
+                   "allocator holds)",
+                   seen, answer_number(memory, "reserved_gib", 0));
+    if (ratio != 1)
+        buf_printf(out,
+                   "; predictions are times %.2f, by what was seen of this "
+                   "model and mode",
+                   ratio);
+    buf_putc(out, '\n');
+}
+
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
@@ -517,7 +545,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
         "started_s", "submitted_s", "ended_s",  "epochs",     "file",
         "request",   "reported_s",  "progress", "not_merged", "log",
         "epoch",     "attempts",    "ran_s",    "can",        "can_from",
-        "measured",  NULL};
+        "measured",  "memory",      NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = answer_number(answer, "progress", -1);
     put_head(answer, out);
@@ -533,6 +561,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
     put_abilities(answer, out);
     put_measured(answer, out);
+    put_memory(answer, out);
     put_log(answer, out);
     answer_lines(answer, "not_merged", out);
     answer_fields(answer, printed, out);

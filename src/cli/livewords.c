@@ -5,6 +5,7 @@
 #include "cli/livewords.h"
 #include "base/buf.h"
 #include "cli/answer.h"
+#include "cli/liveplans.h"
 #include "cli/safetext.h"
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +104,8 @@ void live_eta_page(const json_t *answer, struct firn_buf *out)
         "id",        "name",     "text",           "start_s",  "start_range_s",
         "rate",      "finish_s", "finish_range_s", "change",   "starts",
         "gpus",      "unknown",  "slows",          "is_guess", "memory_gib",
-        "simulated", NULL};
+        "simulated", "plans",    "nplans",         "nearest",  "memory_ratio",
+        NULL};
     put_line(answer, "text", "", out);
     put_moment(answer, "start", "starts", out);
     put_moment(answer, "finish", "ends", out);
@@ -123,4 +125,5 @@ void live_eta_page(const json_t *answer, struct firn_buf *out)
 void live_plan_page(const json_t *answer, struct firn_buf *out)
 {
     live_eta_page(answer, out);
+    live_plans_put(answer, out);
 }

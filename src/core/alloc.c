@@ -88,6 +88,12 @@ void firn_alloc_print(const struct firn_alloc *alloc, struct firn_buf *out)
         buf_puts(out, "/s");
     if (alloc->how.parallel == FIRN_PARALLEL_PIPELINE)
         buf_printf(out, "/p%d", alloc->how.stages);
+    if (alloc->how.parallel == FIRN_PARALLEL_PIPELINE && alloc->how.tensor > 1)
+        buf_printf(out, "t%d", alloc->how.tensor);
+    if (alloc->how.parallel == FIRN_PARALLEL_OFFLOAD)
+        buf_puts(out, "/o");
+    if (alloc->how.parallel == FIRN_PARALLEL_RECOMPUTE)
+        buf_puts(out, "/r");
     if (alloc->is_shared)
         buf_putc(out, '~');
 }

@@ -149,7 +149,7 @@ size_t firn_view_llm_ways(const struct firn_view *view,
     if (forecast == NULL || forecast->llm_ways == NULL)
         return 0;
     size_t n = forecast->llm_ways(view->forecaster, job, out, max), kept = 0;
-    if (firn_job_can(job, FIRN_CAN_TENSOR))
+    if (firn_job_can(job, FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES))
         return n;
     for (size_t i = 0; i < n && i < max; i++)
         if (!is_beyond(job, &out[i].way))
@@ -165,7 +165,8 @@ unsigned firn_view_parallels(const struct firn_view *view,
         return 0;
     unsigned all = forecast->parallels(view->forecaster, job), can = all;
     if (!firn_job_can(job, FIRN_CAN_SHARDED))
-        can &= ~(1u << FIRN_PARALLEL_SHARDED);
+        can &= ~(1u << FIRN_PARALLEL_SHARDED | 1u << FIRN_PARALLEL_OFFLOAD |
+                 1u << FIRN_PARALLEL_RECOMPUTE);
     if (!firn_job_can(job, FIRN_CAN_PIPELINE))
         can &= ~(1u << FIRN_PARALLEL_PIPELINE);
     /* Without any of its ways the job is run as submitted. */
@@ -183,4 +184,16 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
         (kind == FIRN_MERGE_AFTER && !firn_job_can(b, FIRN_CAN_AFTER)))
         return false;
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
+}
+
+int firn_view_executors(const struct firn_view *view,
+                        const struct firn_job *job, firn_type_id type,
+                        struct firn_executor_ways *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    out->n = 0;
+    if (forecast == NULL || forecast->executors == NULL ||
+        !(firn_job_tunes(job, FIRN_TUNE_EXECUTORS) & FIRN_TUNE_EXECUTORS))
+        return 0;
+    return forecast->executors(view->forecaster, job, type, out);
 }

@@ -1,6 +1,7 @@
 /* forecaster_fit.c - how fast a job would go some way, by the fit alone.
  *
  *   language model    its shape's rate (core/llmjobs.h)
+ *   measured plans    the rate of the plan (core/planjobs.h)
  *   elastic threads   core/threads.h
  *   step times known  (psi gain(B') / T) / (gain(B'ref) / Tref): by a profile,
  *                     or by what jobs of the application reported
@@ -73,6 +74,12 @@ static void lay_out_parts(const struct forecaster *f, struct outlook *o,
     o->until_s = o->ends[0];
 }
 
+/* Measured plans that forecasts go by; NULL: none. */
+static const struct plantable *plans_of(const struct forecaster *f)
+{
+    return f->priors.known != NULL ? f->priors.known->plans : NULL;
+}
+
 void outlook_lay_out(struct forecaster *f, struct outlook *o,
                      const struct firn_job *job)
 {
@@ -85,6 +92,12 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
     o->from_s = 0;
     o->until_s = INFINITY;
     o->is_llm = llmjobs_is(&job->spec);
+    o->plan = planjobs_open(f->priors.cluster, &job->spec, job->type_mask,
+                            plans_of(f));
+    if (o->plan.model != NULL) {
+        o->type = o->plan.ref;
+        return;
+    }
     if (o->is_llm)
         o->llm = llmjobs_open(f->priors.cluster, &job->spec, job->type_mask);
     else if (f->priors.known != NULL && job->spec.gpus > 0) {
@@ -200,41 +213,85 @@ static double by_profile(const struct forecaster *f, const struct outlook *o,
            (setting.belief > 0 ? setting.belief : 1);
 }
 
+/* Elastic threads as a way has them, and what their trainer sets. */
+struct threads_run {
+    struct threads threads;
+    struct setting setting;
+    struct spread where;
+    int counts[FIRN_TYPES_MAX];
+    size_t stage;
+};
+
+/* `out->counts` and `out->where`; false when it cannot be run so. */
+static bool find_gpus(const struct forecaster *f, const struct firn_job *job,
+                      const struct firn_way *way, struct threads_run *out)
+{
+    const struct firn_cluster *c = f->priors.cluster;
+    if (!threads_ask(c, job, way, out->counts))
+        return false;
+    out->where = threads_spread(c, f->largest, out->counts, way->nodes);
+    return out->where.nodes > 0;
+}
+
+/* The rest of `out`, by the profile of the job. */
+static void set_up(const struct forecaster *f, const struct outlook *o,
+                   const struct firn_job *job, const struct firn_way *way,
+                   struct threads_run *out)
+{
+    unsigned tunes =
+        way->tunes & ~(unsigned)(FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS);
+    struct trainer_ask ask = {.app = &o->app,
+                              .where = &out->where,
+                              .batch = outlook_batch(o, job),
+                              .tunes = tunes,
+                              .frozen_max = job->spec.frozen_max,
+                              .job = job->id};
+    out->stage = o->part / o->parts.pieces;
+    bool is_cut =
+        trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
+    out->setting =
+        trainer_setting(f->priors.trainer, &ask, is_cut ? o->part : out->stage);
+    if (!is_cut && o->setting.nfrozen > 0)
+        out->setting.frozen = o->setting.nfrozen; /* by its own account */
+    out->threads = (struct threads){.known = f->priors.known,
+                                    .app = &o->app,
+                                    .where = &out->where,
+                                    .counts = out->counts,
+                                    .number = threads_number(&job->spec),
+                                    .batch = o->ref.batch,
+                                    .has_executors =
+                                        (way->tunes & FIRN_TUNE_EXECUTORS) != 0,
+                                    .iteration_s = known_fit_s};
+}
+
 /* The same of a way with elastic threads. */
 static double fit_threads(const struct forecaster *f, const struct outlook *o,
                           const struct firn_job *job,
                           const struct firn_way *way)
 {
-    const struct firn_cluster *c = f->priors.cluster;
-    int counts[FIRN_TYPES_MAX];
-    if (!threads_ask(c, job, way, counts))
-        return 0;
-    struct spread where = threads_spread(c, f->largest, counts, way->nodes);
-    if (where.nodes == 0)
+    struct threads_run run;
+    if (!find_gpus(f, job, way, &run))
         return 0;
     if (o->app.profile == NULL)
-        return threads_rate(c, f->priors.scaling, &job->spec, counts);
-    unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
-    struct trainer_ask ask = {.app = &o->app,
-                              .where = &where,
-                              .batch = outlook_batch(o, job),
-                              .tunes = tunes,
-                              .frozen_max = job->spec.frozen_max,
-                              .job = job->id};
-    size_t stage = o->part / o->parts.pieces;
-    bool is_cut =
-        trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
-    struct setting setting =
-        trainer_setting(f->priors.trainer, &ask, is_cut ? o->part : stage);
-    if (!is_cut && o->setting.nfrozen > 0)
-        setting.frozen = o->setting.nfrozen; /* by its own account */
-    struct threads threads = {
-        f->priors.known, &o->app,    &where, counts, threads_number(&job->spec),
-        o->ref.batch,    known_fit_s};
-    struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
-                          setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now) *
-           (setting.belief > 0 ? setting.belief : 1);
+        return threads_rate(f->priors.cluster, f->priors.scaling, &job->spec,
+                            run.counts);
+    set_up(f, o, job, way, &run);
+    struct running now = {threads_iteration_s(&run.threads, &run.setting),
+                          o->ref.batch, run.setting.psi};
+    return running_rate(o->app.profile, run.stage, &o->ref, &now) *
+           (run.setting.belief > 0 ? run.setting.belief : 1);
+}
+
+bool outlook_threads(const struct forecaster *f, const struct outlook *o,
+                     const struct firn_job *job, const struct firn_way *way,
+                     struct firn_waste_type *types)
+{
+    struct threads_run run;
+    if (o->is_llm || o->app.profile == NULL || !find_gpus(f, job, way, &run))
+        return false;
+    set_up(f, o, job, way, &run);
+    threads_lay_out(&run.threads, &run.setting, types);
+    return true;
 }
 
 double outlook_fit(const struct forecaster *f, const struct outlook *o,
@@ -242,7 +299,8 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
 {
     const struct firn_cluster *c = f->priors.cluster;
     firn_type_id type = way->type;
-    if ((way->tunes & FIRN_TUNE_THREADS) && !o->is_llm)
+    bool is_planned = o->plan.model != NULL;
+    if ((way->tunes & FIRN_TUNE_THREADS) && !o->is_llm && !is_planned)
         return fit_threads(f, o, job, way);
     if (type < 0 || type >= c->ntypes || !(job->type_mask >> type & 1) ||
         way->gpus < 1 || way->nodes < 0)
@@ -251,9 +309,14 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
         spread_over(type, f->largest[type], way->gpus, way->nodes);
     if (where.nodes == 0)
         return 0;
+    if (is_planned) {
+        struct firn_layout how = {way->parallel, way->tensor, way->stages};
+        return planjobs_expect(&o->plan, c, &where, &how, plans_of(f));
+    }
     if (o->is_llm) {
         struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
-        return llmjobs_expect(&o->llm, &spot, way->tensor, NULL);
+        struct llmhow how = {way->tensor, way->parallel, way->passes};
+        return llmjobs_expect(&o->llm, &spot, how, NULL);
     }
     if (o->app.profile != NULL)
         return by_profile(f, o, job, &where, way);

@@ -118,7 +118,7 @@ static bool shape_of(const struct forecaster *f, const struct law *law,
     const struct firn_alloc *held = &report->job->held;
     if (law == NULL || report->passes > 1 || held->ngpus < 1 ||
         !(report->step_s > 0) || !isfinite(report->step_s) ||
-        llmjobs_is(&report->job->spec))
+        llmjobs_is(&report->job->spec) || planjobs_is(&report->job->spec))
         return false;
     double batch = report->batch;
     if (!(batch > 0))

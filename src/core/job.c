@@ -44,6 +44,8 @@ unsigned firn_job_tunes(const struct firn_job *job, unsigned tunes)
         tunes &= ~(unsigned)FIRN_TUNE_BATCH;
     if (!firn_job_can(job, FIRN_CAN_FREEZE))
         tunes &= ~(unsigned)FIRN_TUNE_FREEZE;
+    if (!firn_job_can(job, FIRN_CAN_EXECUTORS))
+        tunes &= ~(unsigned)FIRN_TUNE_EXECUTORS;
     return tunes;
 }
 
@@ -52,7 +54,10 @@ unsigned firn_job_lacks(const struct firn_job *job, const struct firn_how *how)
     unsigned need = 0;
     need |= how->passes > 1 ? FIRN_CAN_PASSES : 0u;
     need |= how->tensor > 1 ? FIRN_CAN_TENSOR : 0u;
-    need |= how->parallel == FIRN_PARALLEL_SHARDED ? FIRN_CAN_SHARDED : 0u;
+    need |= how->parallel == FIRN_PARALLEL_SHARDED ||
+                    how->parallel > FIRN_PARALLEL_PIPELINE
+                ? FIRN_CAN_SHARDED
+                : 0u;
     need |= how->stages > 1 ? FIRN_CAN_PIPELINE : 0u;
     need |= how->merged_with != FIRN_NO_JOB ? FIRN_CAN_PARTNER : 0u;
     need |= how->after != FIRN_NO_JOB ? FIRN_CAN_AFTER : 0u;

@@ -216,6 +216,10 @@ bool job_field_read(const struct job_field *field, const char *text,
     case JOB_PATH:
     case JOB_MODEL:
         return read_text(field, text, member, what);
+    case JOB_CONFIG: /* a path in an option; firnd takes the text alone */
+        if (text[0] == '\0' || strlen(text) > JOB_CONFIG_MAX)
+            return fail(what, "a config.json of at most 64 KiB");
+        return set_text(member, text);
     case JOB_CHOICE:
         return read_choice(field, text, member, what);
     case JOB_TYPES:

@@ -20,6 +20,7 @@
     X(TYPES, char *, TEXT, "string")     \
     X(WORDS, char *, TEXT, "string")     \
     X(MODEL, char *, TEXT, "object")     \
+    X(CONFIG, char *, TEXT, "object")    \
     X(COMMAND, char **, LIST, "array")   \
     X(ENV, char **, LIST, "array")       \
     X(WHOLE, int, INT, "integer")        \
@@ -66,8 +67,10 @@ enum {
     JOB_IN_LIST = 1, /* in lists of jobs; all others are in `ask` of one job */
     JOB_CHANGES = 2, /* is written to disk again after the submit */
     JOB_PATCH = 4,   /* PATCH /jobs/ID may change it */
+    JOB_PRIVATE = 8, /* shown to the job's user and to operators only */
     JOB_WHAT_MAX = 128,
-    JOB_NAME_MAX = 64 /* bytes of a name of a job or queue */
+    JOB_NAME_MAX = 64,       /* bytes of a name of a job or queue */
+    JOB_CONFIG_MAX = 1 << 16 /* bytes of a config.json */
 };
 
 struct job_field {

@@ -10,6 +10,7 @@
 #ifndef SIM_KNOWN_H
 #define SIM_KNOWN_H
 #include "model/paralleltime.h"
+#include "model/plantable.h"
 #include <firn/job.h>
 #include <firn/profile.h>
 
@@ -22,7 +23,9 @@ struct setting;
 struct known {
     struct firn_profiles profiles;
     const struct firn_cluster *cluster;
-    const char *format; /* of the trace; "" when there is none */
+    const char *format;            /* of the trace; "" when there is none */
+    const struct plantable *plans; /* measured plans that forecasts go by, by
+                                    * the index of plan_models(); NULL: fits */
     bool is_plain; /* forecasts take every model for a whole copy on each GPU */
     /* Seconds of an iteration, for forecasts; NULL: the profiles' fits. The
      * simulator sets it where its user asks for exact forecasts. */

@@ -30,15 +30,22 @@
  * speed, so that no policy gains by it and every run ends. What counts for that
  * is the expected memory; plans go by the upper end.
  *
- * A model that firn/llm.h does not have, and a way of training that
- * firn/memory.h does not have, go by firn/peak.h and firn/peakplan.h.
+ * A model that firn/llm.h does not have (one with a config.json among them),
+ * and a way of training that firn/memory.h does not have, go by firn/peak.h and
+ * firn/peakplan.h. Their splits are t x d x ZeRO stage x passes: the stage that
+ * the user says, or else none and the third (FSDP) if the trainer can; the
+ * passes that the user says, or else the fewest that fit. Samples of a step are
+ * the same for all. Frenzy's formula says nothing of these: their MARP figure
+ * is ours. spec.mem_ratio, what was seen of a model over what was predicted,
+ * scales all of their memory but the CUDA context.
  *
- * Left out: accumulation (passes), pipelines, ZeRO.
+ * Left out: pipelines; for the other models ZeRO and passes.
  */
 #include "core/llmjobs.h"
 #include "core/accept.h"
 #include "core/cluster_build.h"
 #include <firn/llmplan.h>
+#include <firn/parallel.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,16 +55,39 @@
 #define MIB_PER_GIB 1024.0
 #define SPILL       0.1
 
+/* Numbers of passes up to this one are all tried. */
+enum { PASSES_TRIED = 4096 };
+
+/* The stages of ZeRO that copies may have: the one its user says; else none, or
+ * the third where its trainer can (FSDP). */
+static unsigned zeros_of(const struct firn_job_spec *spec,
+                         const struct firn_peak_job *peak)
+{
+    if (spec->training.zero > 0)
+        return 1U << peak->zero;
+    return spec->cannot & FIRN_CAN_SHARDED ? 1 : 1 | 8;
+}
+
 /* A model of firn/arch.h, or a way of training that firn/memory.h lacks. */
 static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
 {
     struct firn_peak_job *peak = &out->peak;
-    if (firn_arch_find(&peak->arch, spec->app, NULL) != FIRN_OK)
+    const char *config = spec->config != NULL ? spec->config : "";
+    struct firn_bytes text = {config, strlen(config)};
+    if ((text.n > 0 ? firn_arch_read(&peak->arch, text, NULL)
+                    : firn_arch_find(&peak->arch, spec->app, NULL)) != FIRN_OK)
         return false;
     peak->seq = spec->seq;
     peak->micro_batch = 1;
     firn_training_peak(&spec->training, peak);
     out->is_peak = true;
+    out->zeros = zeros_of(spec, peak);
+    out->cannot = spec->cannot;
+    out->passes = spec->training.accumulation;
+    if (out->passes == 0 && (spec->cannot & FIRN_CAN_PASSES))
+        out->passes = 1;
+    out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
+    peak->zero = 0;
     out->job.shape = (struct firn_llm_shape){.hidden = peak->arch.hidden,
                                              .layers = peak->arch.layers,
                                              .heads = peak->arch.heads,
@@ -77,6 +107,7 @@ static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
         return false;
     firn_training_apply(&spec->training, &out->job);
     if (firn_training_peak(&spec->training, &out->peak) ||
+        (spec->config != NULL && spec->config[0] != '\0') ||
         firn_llm_find(&out->job.shape, spec->app, NULL) != FIRN_OK)
         return read_arch(out, spec);
     /* A llama that does not say otherwise has the library's attention; Frenzy's
@@ -224,7 +255,10 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
 /* --- one split ----------------------------------------------------------- */
 
 struct split {
-    double samples_s, need_gib, expected_gib;
+    int t, d, zero, passes, micro_batch;
+    double samples_s, need_gib;
+    double expected_gib; /* with the CUDA context */
+    double tensors_gib, high_gib, reserved_gib;
 };
 
 static bool can_split(const struct llmjob *llm, int gpus, int t)
@@ -243,40 +277,54 @@ static struct firn_memory_job part_of(const struct llmjob *llm, int t, int d)
     return job;
 }
 
+static void need_by_memory(const struct llmjob *llm, struct split *split)
+{
+    struct firn_memory_job job = part_of(llm, split->t, split->d);
+    struct firn_memory m = firn_memory_of(&job, NULL);
+    double context_mib = m.device_mib - m.high_mib;
+    split->micro_batch = job.micro_batch;
+    split->need_gib = m.device_mib / MIB_PER_GIB;
+    split->expected_gib = (m.reserved_mib + context_mib) / MIB_PER_GIB;
+    split->tensors_gib = m.expected_mib / MIB_PER_GIB;
+    split->high_gib = m.high_mib / MIB_PER_GIB;
+    split->reserved_gib = m.reserved_mib / MIB_PER_GIB;
+}
+
 /* The same for firn/peak.h. */
 static struct firn_peak_job peak_of(const struct llmjob *llm,
-                                    const struct firn_memory_job *job)
+                                    const struct split *split)
 {
     struct firn_peak_job peak = llm->peak;
-    peak.tp = job->tp;
-    peak.dp = job->dp;
-    peak.micro_batch = job->micro_batch;
+    peak.tp = split->t;
+    peak.dp = split->d;
+    peak.zero = split->zero;
+    peak.micro_batch = split->micro_batch;
+    peak.micro_batches = split->passes;
+    peak.keeps_gradients = split->passes > 1;
     return peak;
 }
 
-/* GiB that a GPU must have, and that it is expected to hold. */
-struct need {
-    double device_gib, expected_gib;
-};
-
-static struct need need_of(const struct llmjob *llm,
-                           const struct firn_memory_job *job)
+/* Sets the passes and what they need; all but the context by the ratio. */
+static struct firn_peak need_by_peak(const struct llmjob *llm,
+                                     struct split *split, int passes)
 {
-    if (llm->is_peak) {
-        struct firn_peak_job peak = peak_of(llm, job);
-        struct firn_peak m = firn_peak_of(&peak);
-        double context_mib = m.device_mib - m.high_mib;
-        return (struct need){m.device_mib / MIB_PER_GIB,
-                             (m.expected_mib + context_mib) / MIB_PER_GIB};
-    }
-    struct firn_memory m = firn_memory_of(job, NULL);
+    int mine = llm->batch / split->d + (llm->batch % split->d > 0);
+    split->passes = passes;
+    split->micro_batch = mine / passes + (mine % passes > 0);
+    struct firn_peak_job peak = peak_of(llm, split);
+    struct firn_peak m = firn_peak_of(&peak);
     double context_mib = m.device_mib - m.high_mib;
-    return (struct need){m.device_mib / MIB_PER_GIB,
-                         (m.reserved_mib + context_mib) / MIB_PER_GIB};
+    double scale = llm->mem_ratio / MIB_PER_GIB;
+    split->tensors_gib = m.expected_mib * scale;
+    split->high_gib = m.high_mib * scale;
+    split->reserved_gib = m.reserved_mib * scale;
+    split->need_gib = split->high_gib + context_mib / MIB_PER_GIB;
+    split->expected_gib = split->tensors_gib + context_mib / MIB_PER_GIB;
+    return m;
 }
 
 static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
-                        const struct firn_memory_job *job)
+                        const struct split *split)
 {
     struct firn_llm_speed speed = spot->speed;
     struct firn_llm_gpus gpus = {
@@ -286,26 +334,16 @@ static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
         .node_gpus = spot->nodes > 1 ? spot->fullest : spot->gpus,
         .count = spot->gpus,
     };
-    if (job->tp > spot->step)
+    if (split->t > spot->step)
         speed.node_bytes_s = speed.net_bytes_s / spot->fullest;
-    double used = (double)llm->batch / ((double)job->micro_batch * job->dp);
     if (llm->is_peak) {
-        struct firn_peak_job peak = peak_of(llm, job);
-        return llm->batch / firn_peak_step_s(&peak, 1, &gpus, &speed);
+        struct firn_peak_job peak = peak_of(llm, split);
+        return llm->batch /
+               firn_peak_step_s(&peak, split->passes, &gpus, &speed);
     }
-    return used * firn_llm_samples_s(job, &gpus, &speed);
-}
-
-static struct split split_of(const struct llmjob *llm,
-                             const struct llmspot *spot, int t)
-{
-    struct firn_memory_job job = part_of(llm, t, spot->gpus / t);
-    struct need need = need_of(llm, &job);
-    return (struct split){
-        .samples_s = samples_s(llm, spot, &job),
-        .need_gib = need.device_gib,
-        .expected_gib = need.expected_gib,
-    };
+    struct firn_memory_job job = part_of(llm, split->t, split->d);
+    double used = (double)llm->batch / ((double)job.micro_batch * job.dp);
+    return used * firn_llm_samples_s(&job, &gpus, &speed);
 }
 
 static bool fits(const struct llmspot *spot, double gib)
@@ -313,52 +351,137 @@ static bool fits(const struct llmspot *spot, double gib)
     return spot->mem_gib <= 0 || gib <= spot->mem_gib;
 }
 
-/* The fastest split of those that fit (`tensor` 0), or the one asked for;
- * samples_s is 0 when there is none. `crawls` lets those that do not fit
- * count, at their crawl. */
+/* The number of passes behind `passes` that a copy of `mine` samples may be
+ * divided into, evenly; 0: there is none. */
+static int next_passes(const struct llmjob *llm, int mine, int passes)
+{
+    if (llm->passes > 0)
+        return passes == 0 ? llm->passes : 0;
+    for (int next = passes + 1; next <= mine && next <= PASSES_TRIED; next++)
+        if (mine % next == 0)
+            return next;
+    return passes < mine ? mine : 0;
+}
+
+/* The fewest passes with which it fits; the most there are where none does. */
+static void fit_passes(const struct llmjob *llm, const struct llmspot *spot,
+                       int asked, struct split *split)
+{
+    int mine = llm->batch / split->d + (llm->batch % split->d > 0);
+    int passes = asked > 0 ? asked : next_passes(llm, mine, 0);
+    while (passes > 0) {
+        need_by_peak(llm, split, passes);
+        if (fits(spot, split->need_gib))
+            return;
+        passes = asked > 0 ? 0 : next_passes(llm, mine, passes);
+    }
+}
+
+/* May it be split t ways with this stage, as `how` says? */
+static bool is_wanted(const struct llmjob *llm, const struct split *split,
+                      struct llmhow how)
+{
+    bool is_sharded = split->d > 1 && split->zero == 3;
+    unsigned zeros = llm->zeros;
+    if (how.tensor > 0 && split->t != how.tensor)
+        return false;
+    if (!llm->is_peak)
+        return split->zero == 0;
+    if (split->t > 1 && (llm->cannot & FIRN_CAN_TENSOR))
+        return false;
+    if (split->d == 1) /* nothing to divide: one stage is as good as another */
+        return split->zero == 0;
+    if (how.parallel == FIRN_PARALLEL_SHARDED && (zeros & 8))
+        return is_sharded;
+    if (how.parallel == FIRN_PARALLEL_DATA && (zeros & 7))
+        return (zeros >> split->zero & 1) && !is_sharded;
+    return zeros >> split->zero & 1;
+}
+
+static void measure(const struct llmjob *llm, const struct llmspot *spot,
+                    struct llmhow how, struct split *split)
+{
+    if (llm->is_peak)
+        fit_passes(llm, spot, how.passes, split);
+    else
+        need_by_memory(llm, split);
+    split->samples_s = samples_s(llm, spot, split);
+}
+
+/* The fastest split of those that fit, of those that `how` allows; samples_s is
+ * 0 when there is none. `crawls` lets those that do not fit count, at their
+ * crawl. */
 static struct split best_split(const struct llmjob *llm,
-                               const struct llmspot *spot, int tensor,
+                               const struct llmspot *spot, struct llmhow how,
                                bool crawls)
 {
     struct split best = {0};
-    for (int t = 1; t <= spot->gpus && t <= llm->job.shape.heads; t *= 2) {
-        if (!can_split(llm, spot->gpus, t) || (tensor > 0 && t != tensor))
-            continue;
-        struct split at = split_of(llm, spot, t);
-        if (!fits(spot, crawls && tensor > 0 ? at.expected_gib : at.need_gib))
-            at.samples_s *= crawls ? SPILL : 0;
-        if (best.need_gib == 0 || at.samples_s > best.samples_s)
-            best = at;
-    }
+    for (int t = 1; t <= spot->gpus && t <= llm->job.shape.heads; t *= 2)
+        for (int zero = 0; zero <= 3; zero++) {
+            struct split at = {.t = t, .d = spot->gpus / t, .zero = zero};
+            if (!can_split(llm, spot->gpus, t) || !is_wanted(llm, &at, how))
+                continue;
+            measure(llm, spot, how, &at);
+            bool is_given = crawls && how.tensor > 0;
+            if (!fits(spot, is_given ? at.expected_gib : at.need_gib))
+                at.samples_s *= crawls ? SPILL : 0;
+            if (best.need_gib == 0 || at.samples_s > best.samples_s)
+                best = at;
+        }
     return best;
 }
+
+static const struct llmhow any_way = {0};
 
 /* More GPUs than samples: those beyond the batch have nothing to do. */
 static struct llmspot useful(const struct llmjob *llm, struct llmspot spot)
 {
-    while (spot.gpus > 1 && best_split(llm, &spot, 0, true).need_gib == 0)
+    while (spot.gpus > 1 && best_split(llm, &spot, any_way, true).need_gib == 0)
         spot.gpus--;
     return spot;
 }
 
 double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
-                    int tensor)
+                    struct llmhow how)
 {
-    struct split at = best_split(llm, spot, tensor, true);
+    struct split at = best_split(llm, spot, how, true);
     if (!(at.samples_s > 0)) {
         struct llmspot fewer = useful(llm, *spot);
-        at = best_split(llm, &fewer, 0, true);
+        at = best_split(llm, &fewer, any_way, true);
     }
     return at.samples_s / llm->ref_samples_s;
 }
 
 double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
-                      int tensor, double *need_gib)
+                      struct llmhow how, double *need_gib)
 {
-    struct split at = best_split(llm, spot, tensor, false);
+    struct split at = best_split(llm, spot, how, false);
     if (need_gib != NULL)
         *need_gib = at.need_gib > 0 ? at.need_gib : (double)NAN;
     return at.samples_s / llm->ref_samples_s;
+}
+
+static struct llmplan plan_of(const struct split *split, firn_type_id type)
+{
+    return (struct llmplan){.type = type,
+                            .t = split->t,
+                            .d = split->d,
+                            .zero = split->zero,
+                            .passes = split->passes,
+                            .micro_batch = split->micro_batch,
+                            .samples_s = split->samples_s,
+                            .expected_gib = split->tensors_gib,
+                            .high_gib = split->high_gib,
+                            .reserved_gib = split->reserved_gib,
+                            .need_gib = split->need_gib};
+}
+
+bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
+                    struct llmhow how, struct llmplan *out)
+{
+    struct split at = best_split(llm, spot, how, true);
+    *out = plan_of(&at, -1);
+    return llm->is_peak && at.need_gib > 0;
 }
 
 /* --- the job ------------------------------------------------------------- */
@@ -393,12 +516,12 @@ static double reference_samples_s(const struct llmjob *llm,
     double crawl = 0;
     for (int n = 0; (type = nth_type(cluster, types, n)) >= 0; n++) {
         struct llmspot spot = llmjobs_packed(cluster, type, gpus, 0);
-        double at = best_split(llm, &spot, 0, false).samples_s;
+        double at = best_split(llm, &spot, any_way, false).samples_s;
         if (at > 0)
             return at;
         spot = useful(llm, spot);
         if (crawl <= 0)
-            crawl = best_split(llm, &spot, 0, true).samples_s;
+            crawl = best_split(llm, &spot, any_way, true).samples_s;
     }
     return crawl;
 }
@@ -426,38 +549,97 @@ static int by_efficiency(const void *a, const void *b)
         return p->room_gib > q->room_gib ? -1 : 1;
     if (p->type != q->type)
         return p->type < q->type ? -1 : 1;
-    return (p->t > q->t) - (p->t < q->t);
+    if (p->t != q->t)
+        return p->t < q->t ? -1 : 1;
+    return (p->zero > q->zero) - (p->zero < q->zero);
 }
 
-/* Adds the split on every type that has the GPUs and holds it. Memory does not
- * depend on the type and is predicted once. */
+static bool has_gpus(const struct gpus *of, int t, int d)
+{
+    return t <= of->node && d <= of->most / t;
+}
+
+static void add_plan(struct llmplans *out, const struct llmjob *llm,
+                     const struct gpus *of, firn_type_id type,
+                     const struct split *split)
+{
+    struct llmspot spot = packed_on(of, split->t * split->d, 0);
+    struct llmplan plan = plan_of(split, type);
+    plan.marp_gib = split->need_gib;
+    if (!llm->is_peak)
+        plan.marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
+                                        llm->batch, split->t, split->d) /
+                        1e9;
+    if (!fits(&spot, plan.need_gib) && !fits(&spot, plan.marp_gib))
+        return;
+    plan.samples_s = samples_s(llm, &spot, split);
+    plan.room_gib = spot.mem_gib > 0 ? spot.mem_gib - plan.need_gib : 0;
+    vec_add(out, plan);
+}
+
+/* Adds the split with the fewest passes that fit to every type that has the
+ * GPUs. Memory does not depend on the type and is predicted once. */
+static void add_passes(struct llmplans *out, const struct llmjob *llm,
+                       const struct gpus *of, int ntypes, struct split *split)
+{
+    int mine = llm->batch / split->d, passes = 0;
+    uint32_t left = 0;
+    for (int type = 0; type < ntypes; type++)
+        if (has_gpus(&of[type], split->t, split->d))
+            left |= (uint32_t)1 << type;
+    while (left != 0 && (passes = next_passes(llm, mine, passes)) > 0) {
+        need_by_peak(llm, split, passes);
+        for (int type = 0; type < ntypes; type++) {
+            struct llmspot spot = {.mem_gib = of[type].mem_gib};
+            if (!(left >> type & 1) || !fits(&spot, split->need_gib))
+                continue;
+            add_plan(out, llm, &of[type], type, split);
+            left &= ~((uint32_t)1 << type);
+        }
+    }
+}
+
 static void add_plans(struct llmplans *out, const struct llmjob *llm,
                       const struct gpus *of, int ntypes, int t, int d)
 {
-    struct firn_memory_job job = part_of(llm, t, d);
-    double need_gib = -1, marp_gib = -1; /* not known yet */
+    struct split split = {.t = t, .d = d};
+    if (llm->is_peak) {
+        for (split.zero = 0; split.zero <= 3; split.zero++)
+            if (is_wanted(llm, &split, any_way))
+                add_passes(out, llm, of, ntypes, &split);
+        return;
+    }
+    bool is_known = false;
     for (int type = 0; type < ntypes; type++) {
-        if (t > of[type].node || d > of[type].most / t)
+        if (!has_gpus(&of[type], t, d))
             continue;
-        if (need_gib < 0) {
-            need_gib = need_of(llm, &job).device_gib;
-            marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
-                                       llm->batch, t, d) /
-                       1e9;
-        }
-        struct llmspot spot = packed_on(&of[type], t * d, 0);
-        if (!fits(&spot, need_gib) && !fits(&spot, marp_gib))
+        if (!is_known)
+            need_by_memory(llm, &split);
+        is_known = true;
+        add_plan(out, llm, &of[type], type, &split);
+    }
+}
+
+/* The GPUs of each type that may be used, and the most of any: in a node, and
+ * in all. */
+struct reach {
+    struct gpus of[FIRN_TYPES_MAX];
+    int ntypes, node, most;
+};
+
+static void find_reach(struct reach *out, const struct firn_cluster *cluster,
+                       uint32_t types, int gpus_max)
+{
+    *out = (struct reach){.ntypes = cluster->ntypes};
+    for (int type = 0; type < cluster->ntypes; type++) {
+        struct gpus *of = &out->of[type];
+        if (!(types >> type & 1))
             continue;
-        struct llmplan plan = {
-            .type = type,
-            .t = t,
-            .d = d,
-            .samples_s = samples_s(llm, &spot, &job),
-            .need_gib = need_gib,
-            .marp_gib = marp_gib,
-            .room_gib = spot.mem_gib > 0 ? spot.mem_gib - need_gib : 0,
-        };
-        vec_add(out, plan);
+        *of = gpus_of(cluster, type);
+        if (of->most > gpus_max)
+            of->most = gpus_max;
+        out->node = of->node > out->node ? of->node : out->node;
+        out->most = of->most > out->most ? of->most : out->most;
     }
 }
 
@@ -466,25 +648,97 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
                               uint32_t types, int gpus_min, int gpus_max)
 {
     struct llmplans out = {0};
-    struct gpus of[FIRN_TYPES_MAX];
-    int node = 0, most = 0;
-    for (int type = 0; type < cluster->ntypes; type++) {
-        of[type].node = of[type].most = 0;
-        if (!(types >> type & 1))
-            continue;
-        of[type] = gpus_of(cluster, type);
-        if (of[type].most > gpus_max)
-            of[type].most = gpus_max;
-        node = of[type].node > node ? of[type].node : node;
-        most = of[type].most > most ? of[type].most : most;
-    }
-    for (int t = 1; t <= node && llm->job.shape.heads % t == 0; t *= 2)
-        for (int d = 1; d <= llm->batch && d <= most / t; d++)
+    struct reach reach;
+    find_reach(&reach, cluster, types, gpus_max);
+    for (int t = 1; t <= reach.node && llm->job.shape.heads % t == 0; t *= 2)
+        for (int d = 1; d <= llm->batch && d <= reach.most / t; d++)
             if (llm->batch % d == 0 && t * d >= gpus_min)
-                add_plans(&out, llm, of, cluster->ntypes, t, d);
+                add_plans(&out, llm, reach.of, reach.ntypes, t, d);
     if (out.n > 1)
         qsort(out.at, out.n, sizeof *out.at, by_efficiency);
     return out;
+}
+
+/* --- ways that do not fit ------------------------------------------------ */
+
+struct missing {
+    struct llmmiss *out;
+    size_t n, max;
+};
+
+static void add_miss(struct missing *to, const struct llmmiss *miss)
+{
+    size_t at = to->n < to->max ? to->n++ : to->max;
+    for (; at > 0 && to->out[at - 1].plan.room_gib < miss->plan.room_gib; at--)
+        if (at < to->max)
+            to->out[at] = to->out[at - 1];
+    if (at < to->max)
+        to->out[at] = *miss;
+}
+
+/* The way with the most passes, on the largest type that has the GPUs. */
+static void try_miss(struct missing *to, const struct llmjob *llm,
+                     const struct reach *reach, struct split *split)
+{
+    int mine = llm->batch / split->d, passes = 0, next = 0;
+    struct llmmiss miss = {.plan.type = -1};
+    while ((next = next_passes(llm, mine, passes)) > 0)
+        passes = next;
+    struct firn_peak m = need_by_peak(llm, split, passes);
+    double most = 0;
+    for (int type = 0; type < reach->ntypes; type++) {
+        double gib = reach->of[type].mem_gib;
+        if (!has_gpus(&reach->of[type], split->t, split->d))
+            continue;
+        if (gib <= 0 || gib >= split->need_gib)
+            return; /* it fits */
+        if (gib > most) {
+            most = gib;
+            miss.plan = plan_of(split, type);
+        }
+    }
+    if (miss.plan.type < 0)
+        return;
+    struct llmspot spot =
+        packed_on(&reach->of[miss.plan.type], split->t * split->d, 0);
+    miss.plan.samples_s = samples_s(llm, &spot, split);
+    miss.plan.room_gib = most - split->need_gib;
+    for (int i = 0; i < FIRN_TERMS; i++)
+        if (m.terms_mib[i] > m.terms_mib[miss.term])
+            miss.term = (enum firn_peak_term)i;
+    miss.term_gib = m.terms_mib[miss.term] * llm->mem_ratio / MIB_PER_GIB;
+    add_miss(to, &miss);
+}
+
+size_t llmjobs_misses(const struct llmjob *llm,
+                      const struct firn_cluster *cluster, uint32_t types,
+                      int gpus_max, struct llmmiss *out, size_t max)
+{
+    struct missing to = {.out = out, .max = max};
+    struct reach reach;
+    if (!llm->is_peak || max == 0)
+        return 0;
+    find_reach(&reach, cluster, types, gpus_max);
+    for (int t = 1; t <= reach.node && llm->job.shape.heads % t == 0; t *= 2)
+        for (int d = 1; d <= llm->batch && d <= reach.most / t; d++) {
+            struct split split = {.t = t, .d = d};
+            if (llm->batch % d != 0)
+                continue;
+            for (split.zero = 0; split.zero <= 3; split.zero++)
+                if (is_wanted(llm, &split, any_way))
+                    try_miss(&to, llm, &reach, &split);
+        }
+    return to.n;
+}
+
+/* --- as a forecast has them ---------------------------------------------- */
+
+/* The copies divide their weights, or do not; 0: there is no choice. */
+static int parallel_of(const struct llmjob *llm, const struct llmplan *plan)
+{
+    if (!llm->is_peak || plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
+        return FIRN_PARALLEL_OWN;
+    return plan->zero == 3 ? FIRN_PARALLEL_SHARDED : FIRN_PARALLEL_DATA;
 }
 
 size_t llmjobs_ways(const struct llmjob *llm,
@@ -498,7 +752,11 @@ size_t llmjobs_ways(const struct llmjob *llm,
     for (size_t i = 0; i < n && i < max; i++) {
         const struct llmplan *p = &plans.at[i];
         out[i] = (struct firn_llm_way){
-            .way = {.gpus = p->t * p->d, .type = p->type, .tensor = p->t},
+            .way = {.gpus = p->t * p->d,
+                    .type = p->type,
+                    .tensor = p->t,
+                    .passes = llm->cannot & FIRN_CAN_PASSES ? 0 : p->passes,
+                    .parallel = parallel_of(llm, p)},
             .mem_gib = p->need_gib,
             .marp_gib = p->marp_gib,
             .rate = correction * p->samples_s / llm->ref_samples_s,
@@ -518,9 +776,8 @@ int llmjobs_gpus_max(const struct llmjob *llm)
 
 /* --- what a user asks for ------------------------------------------------ */
 
-/* The types a user allows, whatever their memory. */
-static uint32_t allowed(const struct firn_cluster *cluster,
-                        const struct firn_job_spec *spec)
+uint32_t llmjobs_types(const struct firn_cluster *cluster,
+                       const struct firn_job_spec *spec)
 {
     struct firn_job_spec any = *spec;
     struct job_accept accept = {0};
@@ -579,7 +836,7 @@ static void ask_for(struct firn_job_spec *spec, const struct llmjob *llm,
 
 void llmjobs_ask(const struct firn_cluster *cluster, struct firn_job_spec *spec)
 {
-    uint32_t types = allowed(cluster, spec);
+    uint32_t types = llmjobs_types(cluster, spec);
     struct llmjob llm = bare(spec);
     struct llmplans plans = plans_that_fit(&llm, cluster, types);
     firn_type_id fastest = -1;
@@ -599,7 +856,7 @@ void llmjobs_ask(const struct firn_cluster *cluster, struct firn_job_spec *spec)
 void llmjobs_fill(const struct firn_cluster *cluster,
                   struct firn_job_spec *spec)
 {
-    uint32_t types = allowed(cluster, spec);
+    uint32_t types = llmjobs_types(cluster, spec);
     struct llmjob llm = bare(spec);
     struct llmplans plans = plans_that_fit(&llm, cluster, types);
     int asked = 0, least = 0, most = 0;
@@ -634,7 +891,7 @@ static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
     for (int gpus = spec->gpus_min; gpus <= most; gpus++) {
         struct llmspot spot = packed_on(&of, gpus, 0);
         double need = 0;
-        if (llmjobs_expect(llm, &spot, 0, &need) > 0)
+        if (llmjobs_expect(llm, &spot, any_way, &need) > 0)
             return true;
         *need_gib = need < *need_gib ? need : *need_gib;
     }
@@ -645,7 +902,7 @@ void llmjobs_restrict(const struct firn_cluster *cluster,
                       struct firn_job_spec *spec, char text[LLMJOBS_TYPES_TEXT])
 {
     struct llmjob llm = bare(spec);
-    uint32_t types = allowed(cluster, spec);
+    uint32_t types = llmjobs_types(cluster, spec);
     double need_gib = INFINITY;
     size_t n = 0;
     text[0] = '\0';

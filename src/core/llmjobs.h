@@ -1,7 +1,8 @@
 /* llmjobs.h - jobs that are language models.
  *
- * A job is one when its application names a shape of firn/llm.h or a model of
- * firn/arch.h, and the trace says its batch and how long its sequences are.
+ * A job is one when it has the text of a config.json, or its application names
+ * a shape of firn/llm.h or a model of firn/arch.h, and its batch and the length
+ * of its sequences are known.
  * What it needs and how fast it goes then follows from its shape
  * (firn/memory.h, firn/llmplan.h) or its architecture (firn/peak.h,
  * firn/peakplan.h); llmjobs.c says how. Its user may have said how many GPUs to
@@ -22,7 +23,18 @@ struct llmjob {
     bool is_peak; /* firn/peak.h predicts it: a model of firn/arch.h, or a word
                    * that firn/memory.h does not have. Of job.shape only h, l,
                    * a and V are set then */
-    struct firn_peak_job peak; /* the same is not set as in `job` */
+    struct firn_peak_job peak; /* the same is not set as in `job`. The members
+                                * below are of these jobs alone */
+    unsigned zeros;   /* ZeRO stages of several copies: bit per stage */
+    int passes;       /* of a step; 0: as few as memory allows */
+    unsigned cannot;  /* FIRN_CAN_*, of its trainer. What its user says of ZeRO
+                       * and passes, such a trainer does by itself */
+    double mem_ratio; /* on all its memory but the CUDA context */
+};
+
+/* How it is split, as far as that is decided; 0: the best there is. */
+struct llmhow {
+    int tensor, parallel, passes; /* as in struct firn_how */
 };
 
 /* Where it is, or might be. */
@@ -37,11 +49,25 @@ struct llmspot {
 /* One way to split it over GPUs of one type. */
 struct llmplan {
     firn_type_id type;
-    int t, d; /* tensor, data parallel */
+    int t, d;        /* tensor, data parallel */
+    int zero;        /* ZeRO stage; 3 is also FSDP */
+    int passes;      /* of a step */
+    int micro_batch; /* samples on one GPU in one pass */
     double samples_s;
-    double need_gib; /* by firn/memory.h: what a GPU must have */
-    double marp_gib; /* by Frenzy's formula, in 10^9 bytes */
-    double room_gib; /* that need_gib leaves; 0 when memory is not known */
+    double expected_gib; /* the peak of all tensors */
+    double high_gib;     /* the most that the allocator holds for them */
+    double reserved_gib; /* that the allocator is expected to hold */
+    double need_gib;     /* what a GPU must have: high and the CUDA context */
+    double marp_gib;     /* by Frenzy's formula, in 10^9 bytes; of a job that
+                          * firn/peak.h predicts the same as need_gib */
+    double room_gib;     /* that need_gib leaves; 0 when memory is not known */
+};
+
+/* A way that does not fit. */
+struct llmmiss {
+    struct llmplan plan;      /* room_gib is what it lacks, below 0 */
+    enum firn_peak_term term; /* the largest */
+    double term_gib;
 };
 
 struct llmplans {
@@ -54,6 +80,10 @@ enum { LLMJOBS_TYPES_TEXT = FIRN_TYPES_MAX * (FIRN_NAME_MAX + 1) };
 /* O(1) for a job without a sequence length. */
 bool llmjobs_is(const struct firn_job_spec *spec);
 
+/* The mask of types that its user allows, whatever their memory. */
+uint32_t llmjobs_types(const struct firn_cluster *cluster,
+                       const struct firn_job_spec *spec);
+
 /* `spec` is a language model and names its GPUs. `types` is the mask of types
  * that it accepts. */
 struct llmjob llmjobs_open(const struct firn_cluster *cluster,
@@ -65,13 +95,17 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
                             const struct firn_alloc *alloc);
 
 /* Reference seconds a second there, > 0 in any case: what does not fit its
- * GPUs spills to the host and crawls. `tensor` 0: the best there is. */
+ * GPUs spills to the host and crawls. */
 double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
-                    int tensor);
+                    struct llmhow how);
 /* The same as a forecast has it: 0 where it cannot run. `need_gib` (or NULL)
  * is what each GPU must have. */
 double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
-                      int tensor, double *need_gib);
+                      struct llmhow how, double *need_gib);
+/* What is predicted of each GPU there: the plan that it runs by. False: it
+ * cannot be split so, or firn/memory.h predicts it. */
+bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
+                    struct llmhow how, struct llmplan *out);
 
 /* All splits whose memory fits by either figure, with gpus_min to gpus_max
  * GPUs of those types: most samples a second for each GPU first, then fewer
@@ -79,6 +113,13 @@ double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
 struct llmplans llmjobs_plans(const struct llmjob *llm,
                               const struct firn_cluster *cluster,
                               uint32_t types, int gpus_min, int gpus_max);
+
+/* The `max` ways that come nearest to fitting a type, by what they lack, each
+ * with as many passes as it may have; returns how many. Of a job that
+ * firn/peak.h predicts; else 0. */
+size_t llmjobs_misses(const struct llmjob *llm,
+                      const struct firn_cluster *cluster, uint32_t types,
+                      int gpus_max, struct llmmiss *out, size_t max);
 
 /* The same as a forecast has them: at most `max`, and how many there are.
  * `correction` is on all rates. */

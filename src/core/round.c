@@ -332,6 +332,13 @@ double round_wake_s(const struct round *round)
     return rank_s < round->policy_wake_s ? rank_s : round->policy_wake_s;
 }
 
+static int ahead_of(const struct round *round)
+{
+    const struct firn_engine_def *engine = round->config.engine;
+    return engine->ahead_s != NULL ? engine->ahead_s(round->config.engine_state)
+                                   : 0;
+}
+
 struct firn_view round_view(struct round *round, double now_s)
 {
     const struct state *state = &round->state;
@@ -342,6 +349,7 @@ struct firn_view round_view(struct round *round, double now_s)
                               .nrunning = state->nrunning,
                               .gpus_up = state->map.up_gpus,
                               .gpus_free = state->map.free_gpus,
+                              .ahead_s = ahead_of(round),
                               .seed = round->config.seed,
                               .scratch = &round->scratch,
                               .state = state,

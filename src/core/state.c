@@ -112,6 +112,7 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
     job->spec.app = intern(state, spec->app);
     job->spec.group = intern(state, spec->group);
     job->spec.types = intern(state, spec->types);
+    job->spec.config = intern(state, spec->config != NULL ? spec->config : "");
     job->since_s = now_s;
     job->first_start_s = NAN;
     job->resumes_s = now_s;

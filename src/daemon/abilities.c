@@ -8,7 +8,7 @@
  *               freeze           `freeze` with a rule other than off
  *               batch            `batch-rule`
  *               partner, after   `finetune` with sharing, base and dataset
- *               tensor, sharded  `model`
+ *               tensor, sharded, passes   `model`
  *             A job with none of these keys is taken for a program that knows
  *             nothing of firn: nothing is ordered.
  *   declared  `can` of the job file replaces what is implied
@@ -49,7 +49,7 @@ static unsigned implied(const struct live_ask *ask)
            when(freezes, FIRN_CAN_FREEZE) |
            when(is_given(ask->batch_rule), FIRN_CAN_BATCH) |
            when(merges, FIRN_CAN_PARTNER | FIRN_CAN_AFTER) |
-           when(is_llm, FIRN_CAN_TENSOR | FIRN_CAN_SHARDED);
+           when(is_llm, FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES);
 }
 
 unsigned abilities_asked(const struct live_ask *ask)

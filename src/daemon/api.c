@@ -13,7 +13,9 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/apiwork.h"
+#include "daemon/boardsession.h"
 #include "daemon/jobfile.h"
+#include "daemon/tokens.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +43,8 @@ enum firn_status api_new(struct api **out, const struct api_host *host,
     struct api *api = mem_new(1, sizeof *api);
     api->host = *host;
     api->heard_id = api->settled_id = last;
+    api_tokens_load(api);
+    api->sessions = boardsessions_new();
     book_listen(host->book, on_event, api);
     *out = api;
     return FIRN_OK;
@@ -55,6 +59,8 @@ void api_free(struct api *api)
         buf_release(&api->waiting.at[i].body);
     vec_release(&api->waiting);
     mem_free(api->refusals);
+    tokens_free(api->tokens);
+    boardsessions_free(api->sessions);
     vec_release(&api->parked);
     mem_free(api);
 }
@@ -63,6 +69,15 @@ int api_job_of_token(void *arg, const char *token)
 {
     const struct api *api = arg;
     return book_token(api->host.book, token);
+}
+
+enum access_role api_role_of_uid(void *arg, uid_t uid, const char *user)
+{
+    static const struct access_lists none;
+    const struct api *api = arg;
+    return api->host.role_of_uid != NULL
+               ? api->host.role_of_uid(api->host.arg, uid, user)
+               : access_role_of_uid(&none, uid, user);
 }
 
 /* --- answers ----------------------------------------------------------- */

@@ -14,13 +14,14 @@
  *     takes no writes are answers to GET given at once, from memory. So
  *     api_settle() is called at the end of every turn, and api_tick() at least
  *     four times a second while api_wants_tick().
- * (2) Every route names the callers that may use it (routes.def); the check is
- *     in one place, before the handler.
+ * (2) Every route names a right (routes.def), and access.def says which roles
+ *     have it; the check is in one place, before the handler.
  *
  * The host closes its struct http before it frees the api.
  */
 #ifndef DAEMON_API_H
 #define DAEMON_API_H
+#include "daemon/audit.h"
 #include "daemon/book.h"
 #include "daemon/http.h"
 #include "daemon/livemetrics.h"
@@ -58,6 +59,7 @@ struct api_host {
     struct book *book;
     struct store *store;
     struct metrics *metrics;
+    struct audit *audit;        /* NULL: none */
     const char *engine;         /* its name, for /version */
     double (*now_s)(void *arg); /* seconds since 1970 */
 
@@ -93,6 +95,10 @@ struct api_host {
      * list. NULL: the reason in the book is shown. */
     void (*waits)(void *arg, const struct live_job *job,
                   enum live_reason *reason, char why[LIVE_TEXT]);
+    /* Appends a JSON object: predicted and seen memory of a language model;
+     * nothing when it has no plan. MAY be NULL. */
+    void (*memory)(void *arg, const struct live_job *job,
+                   struct firn_buf *json);
     /* Appends a JSON list of sentences: why the job is not trained together
      * with others. */
     void (*not_merged)(void *arg, const struct live_job *job,
@@ -101,6 +107,9 @@ struct api_host {
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
+    /* The same of all jobs at once. */
+    enum firn_status (*forecast)(void *arg, struct firn_buf *json,
+                                 struct firn_error *err);
     /* Predicts what a submit of the ask would do; changes nothing. */
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
@@ -110,6 +119,17 @@ struct api_host {
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 
+    /* May this caller's jobs be run? FIRN_EREFUSED with a sentence. NULL: all
+     * may. */
+    enum firn_status (*may_run)(void *arg, const struct http_caller *caller,
+                                struct firn_error *err);
+    /* The role of a user of the Unix socket; NULL: firnd's own user and root
+     * are operators, others guests. */
+    enum access_role (*role_of_uid)(void *arg, uid_t uid, const char *user);
+
+    /* Appends the address at which a browser finds this daemon; nothing: it
+     * listens on no address. */
+    void (*board_url)(void *arg, struct firn_buf *out);
     /* The file of a job's output; false: it cannot have one. */
     bool (*log_path)(void *arg, const struct live_job *job, char *out,
                      size_t max);
@@ -124,12 +144,21 @@ void api_free(struct api *api);
 void api_handle(void *arg, struct http_exchange *exchange,
                 const struct http_request *request);
 int api_job_of_token(void *arg, const char *token);
+bool api_user_of_token(void *arg, const char *token,
+                       struct http_caller *caller);
+enum access_role api_role_of_uid(void *arg, uid_t uid, const char *user);
+bool api_session_of_token(void *arg, const char *token,
+                          struct http_caller *caller);
+/* Does the table have it as a route that needs no token? */
+bool api_is_open(void *arg, const char *method, const char *path);
 /* Counts a refused request or connection, and writes at most one line a second
  * for each peer into the log. */
 void api_turned_away(void *arg, enum http_refusal why,
                      const struct http_caller *caller);
-/* Counts an answer by its status: http_watch(). */
-void api_count(void *arg, int number, int status);
+/* Counts an answer by its status, and writes changes and refusals into the
+ * audit: http_watch(). */
+void api_count(void *arg, int number, int status,
+               const struct http_request *request);
 
 /* Between pause and resume, while the host decides, only submits (whose
  * `changed` the host puts off), /health, /metrics and /version are handled;
@@ -151,12 +180,11 @@ bool api_wants_tick(const struct api *api);
 void api_tick(struct api *api);
 
 /* The table, for tests and for counting. */
-enum api_who { API_OPERATOR, API_JOB, API_ANYONE };
 struct api_call;
 struct api_route {
     const char *method, *path;
     void (*handle)(struct api_call *call);
-    enum api_who who;
+    enum access_right right;
 };
 const struct api_route *api_routes(size_t *n);
 

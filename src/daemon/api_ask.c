@@ -41,6 +41,17 @@ void api_ask_eta(struct api_call *call)
     ask(call, call->api->host.eta);
 }
 
+void api_ask_forecast(struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    struct firn_buf json = {0};
+    struct firn_error err;
+    if (!api_has(call, host->forecast != NULL))
+        return;
+    enum firn_status status = host->forecast(host->arg, &json, &err);
+    answer(call, status, &json, &err);
+}
+
 void api_ask_plan(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { PAGE_USUAL = 1000, PAGE_MOST = 10000, READ_AT_ONCE = 200, QUIET_S = 15 };
+enum { LOOK_MOST = 200000 }; /* rows that a page backwards looks at */
 
 static void add_event(struct firn_buf *out, const struct api *api,
                       const struct store_event *event)
@@ -73,6 +74,49 @@ static void reply_page(struct api_call *call, int64_t after, firn_job_id job)
     }
     jsonbuf_close(&page.out, ']');
     jsonbuf_int(&page.out, "last", page.last);
+    jsonbuf_close(&page.out, '}');
+    api_reply(call, 200, &page.out);
+}
+
+/* The page is full, or the event is on it; `last` is then the lowest id that
+ * was looked at. */
+static bool add_back(void *arg, const struct store_event *event)
+{
+    struct page *page = arg;
+    if (page->left == 0)
+        return false;
+    page->last = event->id;
+    page->left--;
+    add_event(&page->out, page->api, event);
+    return true;
+}
+
+/* From `before` back. `next` is missing when no older event is left. */
+static void reply_back(struct api_call *call, int64_t before, firn_job_id job)
+{
+    struct store *store = call->api->host.store;
+    const char *kind = http_query(call->exchange, "kind");
+    struct page page = {.api = call->api};
+    struct store_events which = {.before = before,
+                                 .from = before - LOOK_MOST,
+                                 .kind = kind != NULL ? kind : "",
+                                 .job = job};
+    struct firn_error err;
+    if (!api_query_int(call, "limit", PAGE_MOST, PAGE_USUAL, &page.left))
+        return;
+    jsonbuf_open(&page.out, NULL, '{');
+    jsonbuf_open(&page.out, "events", '[');
+    if (store_each_event_back(store, &which, add_back, &page, &err) !=
+        FIRN_OK) {
+        buf_release(&page.out);
+        api_fail(call, &err);
+        return;
+    }
+    jsonbuf_close(&page.out, ']');
+    jsonbuf_int(&page.out, "last", store_last_event(store));
+    int64_t next = page.left == 0 ? page.last : which.from;
+    if (next > 1)
+        jsonbuf_int(&page.out, "next", next);
     jsonbuf_close(&page.out, '}');
     api_reply(call, 200, &page.out);
 }
@@ -151,14 +195,20 @@ static void open_events(struct api_call *call, int64_t after, firn_job_id job)
 void api_event_list(struct api_call *call)
 {
     const char *accept = http_header(call->exchange, "Accept");
-    int64_t after, job, is_stream;
+    int64_t after, before, job, is_stream, is_newest;
     if (!api_query_int(call, "after", INT64_MAX, -1, &after) ||
         !api_query_int(call, "job", INT32_MAX, FIRN_NO_JOB, &job) ||
+        !api_query_int(call, "before", INT64_MAX / 2, -1, &before) ||
+        !api_query_int(call, "newest", 1, 0, &is_newest) ||
         !api_query_int(call, "follow", 1, 0, &is_stream))
         return;
+    if (is_newest != 0 && before < 0)
+        before = store_last_event(call->api->host.store) + 1;
     if (is_stream != 0 ||
         (accept != NULL && strncmp(accept, "text/event-stream", 17) == 0))
         open_events(call, after, (firn_job_id)job);
+    else if (before >= 0)
+        reply_back(call, before, (firn_job_id)job);
     else
         reply_page(call, after >= 0 ? after : 0, (firn_job_id)job);
 }

@@ -8,7 +8,8 @@
  * A list is by rising id, and in pages: `after` is the last id of the page
  * before. It shows what is in memory, that is all that is not over and the
  * newest of what is; with `all=1` what only the disk has, too, unless only
- * jobs that are not over are asked for.
+ * jobs that are not over are asked for. With `newest=1`, or `before` as the
+ * last id of the page before, a list is of the jobs in memory by falling id.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -39,7 +40,7 @@ static void reply_job(struct api_call *call, int status,
 static void reply_whole(struct api_call *call, const struct live_job *job)
 {
     struct firn_buf out = {0};
-    api_json_whole_job(&out, call->api, job);
+    api_json_whole_job(&out, call->api, job, call->access);
     api_reply(call, 200, &out);
 }
 
@@ -97,9 +98,16 @@ static void submit(struct api_call *call, struct live_ask *ask, bool is_held)
 
 void api_job_submit(struct api_call *call)
 {
+    const struct api_host *host = &call->api->host;
     struct live_ask ask;
+    struct firn_error err;
     int64_t is_held;
-    if (api_query_int(call, "hold", 1, 0, &is_held) && api_read_ask(call, &ask))
+    if (host->may_run != NULL &&
+        host->may_run(host->arg, &call->request->caller, &err) != FIRN_OK) {
+        count_submit(call, METRIC_SUBMIT_REFUSED);
+        http_refuse(call->exchange, 403, "forbidden", err.text);
+    } else if (api_query_int(call, "hold", 1, 0, &is_held) &&
+               api_read_ask(call, &ask))
         submit(call, &ask, is_held != 0);
     else
         count_submit(call, METRIC_SUBMIT_REFUSED);
@@ -113,6 +121,7 @@ struct list {
     unsigned states; /* bits by enum live_state; 0: all */
     const char *user;
     int64_t after, left;
+    int64_t before; /* from the newest on: ids below it; -1: from the oldest */
     int64_t pending_left; /* -1: as many as there are */
     int64_t nleft_out;    /* pending ones */
     firn_job_id last;
@@ -144,6 +153,7 @@ static bool read_states(struct api_call *call, unsigned *out)
 static bool list_job(struct list *list, const struct live_job *job)
 {
     if (job->id <= list->after ||
+        (list->before >= 0 && job->id >= list->before) ||
         (list->states != 0 && !(list->states >> job->state & 1)) ||
         (list->user != NULL && strcmp(job->ask.user, list->user) != 0))
         return true;
@@ -196,9 +206,16 @@ static enum firn_status list_all(struct api_call *call, struct list *list,
     unsigned living = 0;
     for (int s = 0; s <= (int)LIVE_LOST; s++)
         living |= (unsigned)!live_state_is_over((enum live_state)s) << s;
-    if (from_disk && (list->states == 0 || (list->states & ~living) != 0))
+    if (from_disk && list->before < 0 &&
+        (list->states == 0 || (list->states & ~living) != 0))
         return store_each_job(call->api->host.store, true, list_read, list,
                               &nbad, err);
+    if (list->before >= 0) {
+        size_t left = first_after(book, list->before - 1);
+        while (left > 0 && list_job(list, book_at(book, left - 1)))
+            left--;
+        return FIRN_OK;
+    }
     size_t i = first_after(book, list->after);
     while (i < book_count(book) && list_job(list, book_at(book, i)))
         i++;
@@ -210,13 +227,17 @@ void api_job_list(struct api_call *call)
     struct list list = {.api = call->api,
                         .user = http_query(call->exchange, "user")};
     struct firn_error err;
-    int64_t all;
+    int64_t all, is_newest;
     if (!read_states(call, &list.states) ||
         !api_query_int(call, "limit", LIST_MOST, LIST_USUAL, &list.left) ||
         !api_query_int(call, "after", INT32_MAX, 0, &list.after) ||
         !api_query_int(call, "pending", INT32_MAX, -1, &list.pending_left) ||
+        !api_query_int(call, "before", INT32_MAX, -1, &list.before) ||
+        !api_query_int(call, "newest", 1, 0, &is_newest) ||
         !api_query_int(call, "all", 1, 0, &all))
         return;
+    if (is_newest != 0 && list.before < 0)
+        list.before = INT32_MAX;
     jsonbuf_open(&list.out, NULL, '{');
     jsonbuf_open(&list.out, "jobs", '[');
     if (list_all(call, &list, all != 0, &err) != FIRN_OK) {

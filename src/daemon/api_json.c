@@ -2,7 +2,9 @@
  *
  * Written straight into a buffer (base/jsonwrite.h): a list of a hundred
  * thousand jobs is one walk and no tree. The fields that a user sets come from
- * core/jobfields.def. The token of a job is in none of it.
+ * core/jobfields.def. The token of a job is in none of it. Fields marked
+ * JOB_PRIVATE, the file and the request id are shown to the job's user and to
+ * operators only.
  */
 #include "base/buf.h"
 #include "base/mem.h"
@@ -42,7 +44,8 @@ static void add_field(struct firn_buf *out, enum job_field_id id,
     const char *key = job_field_json(field);
     switch (job_field_storage(field)) {
     case JOB_AS_TEXT:
-        if (field->kind == JOB_MODEL && (*(char *const *)member)[0] != '\0')
+        if ((field->kind == JOB_MODEL || field->kind == JOB_CONFIG) &&
+            (*(char *const *)member)[0] != '\0')
             add_model(out, key, *(char *const *)member);
         else
             jsonbuf_text(out, key, *(char *const *)member);
@@ -123,6 +126,10 @@ static void add_line(struct firn_buf *out, const struct api *api,
             book_ran_s(api->host.book, job, api->host.now_s(api->host.arg)));
     if (job->reported_s > 0 && job->last.progress >= 0)
         jsonbuf_double(out, "progress", job->last.progress);
+    struct firn_load load;
+    if (job->state == LIVE_RUNNING && api->host.load != NULL &&
+        api->host.load(api->host.arg, job, &load))
+        jsonbuf_double(out, "utilisation", load.util);
 }
 
 void api_json_job(struct firn_buf *out, const struct api *api,
@@ -135,13 +142,15 @@ void api_json_job(struct firn_buf *out, const struct api *api,
 
 /* The fields that are not in lists. A text that firnd works out itself is left
  * out when it is "". */
-static void add_ask(struct firn_buf *out, const struct live_ask *ask)
+static void add_ask(struct firn_buf *out, const struct live_ask *ask,
+                    enum access access)
 {
     jsonbuf_open(out, "ask", '{');
     for (int i = 0; i < JOB_NFIELDS; i++) {
         const struct job_field *field = &job_fields[i];
         const char *const *member = live_ask_member(ask, (enum job_field_id)i);
         if (field->where & JOB_IN_LIST ||
+            (field->where & JOB_PRIVATE && access != ACCESS_FULL) ||
             (field->key == NULL && job_field_storage(field) == JOB_AS_TEXT &&
              (*member)[0] == '\0'))
             continue;
@@ -241,8 +250,20 @@ static void add_measured(struct firn_buf *out, const struct api *api,
     jsonbuf_close(out, '}');
 }
 
+/* Left out when nothing is predicted. */
+static void add_memory(struct firn_buf *out, const struct api *api,
+                       const struct live_job *job)
+{
+    struct firn_buf object = {0};
+    if (api->host.memory != NULL)
+        api->host.memory(api->host.arg, job, &object);
+    if (object.n > 0)
+        jsonbuf_raw(out, "memory", object.at);
+    buf_release(&object);
+}
+
 void api_json_whole_job(struct firn_buf *out, struct api *api,
-                        const struct live_job *job)
+                        const struct live_job *job, enum access access)
 {
     jsonbuf_open(out, NULL, '{');
     add_line(out, api, job);
@@ -251,11 +272,14 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
     add_not_merged(out, api, job);
     add_abilities(out, job);
     add_measured(out, api, job);
-    add_ask(out, &job->ask);
+    add_memory(out, api, job);
+    add_ask(out, &job->ask, access);
     add_report(out, job);
     api_json_log(out, api, job);
     add_attempts(out, api, job->id);
-    jsonbuf_text(out, "request", job->request);
-    jsonbuf_text(out, "file", job->text);
+    if (access == ACCESS_FULL) {
+        jsonbuf_text(out, "request", job->request);
+        jsonbuf_text(out, "file", job->text);
+    }
     jsonbuf_close(out, '}');
 }

@@ -4,7 +4,8 @@
  * first of a peer is said at once; those that follow within SAY_EVERY_S are
  * counted and said together, so that a peer gets at most one line a second,
  * whatever it sends. A peer is an address, or a user of the Unix socket. Of at
- * most PEERS the counts are kept apart; the others share one line.
+ * most PEERS the counts are kept apart; the others share one line. The same
+ * lines go into the audit.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -30,6 +31,8 @@ struct peer {
     char name[96]; /* "": free */
     double said_s;
     int n, count[HTTP_NREFUSALS]; /* since then */
+    bool is_audited; /* some were not of users, whose refusals api_route.c
+                        writes into the audit one by one */
 };
 
 /* The last is that of all other peers. */
@@ -37,7 +40,7 @@ struct api_refusals {
     struct peer peers[PEERS + 1];
 };
 
-static void say(struct peer *peer, double now_s)
+static void say(const struct api *api, struct peer *peer, double now_s)
 {
     struct firn_buf out = {0};
     for (int i = 0; i < HTTP_NREFUSALS; i++)
@@ -45,9 +48,13 @@ static void say(struct peer *peer, double now_s)
             buf_printf(&out, "%s%d %s", out.n > 0 ? ", " : "", peer->count[i],
                        reasons[i]);
     log_warn("refused requests from %s: %s", peer->name, out.at);
+    if (api->host.audit != NULL && peer->is_audited)
+        audit_refused(api->host.audit, api->host.now_s(api->host.arg),
+                      peer->name, out.at);
     buf_release(&out);
     memset(peer->count, 0, sizeof peer->count);
     peer->n = 0;
+    peer->is_audited = false;
     peer->said_s = now_s;
 }
 
@@ -94,8 +101,9 @@ void api_turned_away(void *arg, enum http_refusal why,
     buf_release(&name);
     peer->count[why]++;
     peer->n++;
+    peer->is_audited |= why != HTTP_REFUSED_RIGHT || caller->role <= ACCESS_JOB;
     if (now_s - peer->said_s >= say_every_s)
-        say(peer, now_s);
+        say(api, peer, now_s);
 }
 
 bool refusals_are_left(const struct api *api)
@@ -112,6 +120,6 @@ void refusals_say(struct api *api)
     for (int i = 0; api->refusals != NULL && i <= PEERS; i++) {
         struct peer *peer = &api->refusals->peers[i];
         if (peer->n > 0 && now_s - peer->said_s >= say_every_s)
-            say(peer, now_s);
+            say(api, peer, now_s);
     }
 }

@@ -8,6 +8,10 @@
  * send REPORTS_BURST of them at once and REPORTS_PER_S after that (a token
  * bucket for each job); above it the answer is 429, and the trainer keeps its
  * newest report for later (src/train/reporter.c).
+ *
+ * The reports of a job are kept, thinned as they age (store.h). A list of them
+ * is a table with a row for each; with more than `limit` of them every second,
+ * third, ... is left out, and the newest is always there.
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -18,6 +22,7 @@
 #include <math.h>
 
 enum { REPORTS_BURST = 200, REPORTS_PER_S = 10 };
+enum { ROWS_USUAL = 500, ROWS_MOST = 2000 };
 
 static void count(struct api_call *call, enum metric_report what)
 {
@@ -109,4 +114,70 @@ void api_report_post(struct api_call *call)
     if (host->reported != NULL)
         host->reported(host->arg, job);
     reply_orders(call, job);
+}
+
+/* --- the reports of a job so far ------------------------------------------ */
+
+struct rows {
+    struct firn_buf out;
+    int64_t every, at, n; /* one row for each `every` reports; the index */
+};
+
+static bool add_row(void *arg, int64_t attempt, double at_s,
+                    const struct firn_trainer_report *report)
+{
+    struct rows *rows = arg;
+    int64_t behind = rows->n - 1 - rows->at++; /* the newest: 0 */
+    if (behind % rows->every != 0)
+        return true;
+    const double numbers[] = {report->progress,   report->step_s,
+                              report->loss,       report->metric,
+                              report->memory_mib, report->utilisation};
+    const int64_t counts[] = {report->batch, report->passes, report->nfrozen};
+    jsonbuf_open(&rows->out, NULL, '[');
+    jsonbuf_double(&rows->out, NULL, at_s);
+    jsonbuf_int(&rows->out, NULL, attempt);
+    jsonbuf_int(&rows->out, NULL, (int64_t)report->step);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        /* A loss may be negative, and is then not told from an unknown one. */
+        jsonbuf_double(&rows->out, NULL,
+                       numbers[i] >= 0 ? numbers[i] : (double)NAN);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        jsonbuf_int(&rows->out, NULL, counts[i] >= 0 ? counts[i] : 0);
+    jsonbuf_close(&rows->out, ']');
+    return true;
+}
+
+void api_report_list(struct api_call *call)
+{
+    static const char columns[] =
+        "[\"at_s\", \"attempt\", \"step\", \"progress\", \"step_s\", "
+        "\"loss\", \"metric\", \"memory_mib\", \"utilisation\", "
+        "\"batch\", \"passes\", \"nfrozen\"]";
+    struct store *store = call->api->host.store;
+    struct live_job *job;
+    struct firn_error err;
+    struct rows rows = {.every = 1};
+    int64_t limit;
+    if (!api_query_int(call, "limit", ROWS_MOST, ROWS_USUAL, &limit) ||
+        !api_find_job(call, &job))
+        return;
+    enum firn_status status =
+        store_count_reports(store, job->id, &rows.n, &err);
+    if (limit > 0 && rows.n > limit)
+        rows.every = (rows.n + limit - 1) / limit;
+    jsonbuf_open(&rows.out, NULL, '{');
+    jsonbuf_raw(&rows.out, "columns", columns);
+    jsonbuf_int(&rows.out, "kept", rows.n);
+    jsonbuf_open(&rows.out, "rows", '[');
+    if (status == FIRN_OK && limit > 0)
+        status = store_each_report(store, job->id, add_row, &rows, &err);
+    jsonbuf_close(&rows.out, ']');
+    jsonbuf_close(&rows.out, '}');
+    if (status == FIRN_OK) {
+        api_reply(call, 200, &rows.out);
+        return;
+    }
+    buf_release(&rows.out);
+    api_fail(call, &err);
 }

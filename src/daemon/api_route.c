@@ -1,8 +1,8 @@
 /* api_route.c - from a request to the function that answers it.
  *
  * The table is routes.def. A path is matched part by part; the one part that
- * begins with ":" becomes the call's word. Rights are looked at here and
- * nowhere else.
+ * begins with ":" becomes the call's word. Rights are looked at here, by the
+ * table of access.def; a list asks the same table for each of its rows.
  *
  * While a decision is on its way, a submit is handled, which asks the host for
  * nothing but to be told of it, and what the daemon says of itself; other
@@ -20,7 +20,8 @@
 #include <string.h>
 
 static const struct api_route table[] = {
-#define ROUTE(method, path, handler, who) {#method, path, handler, API_##who},
+#define ROUTE(method, path, handler, right) \
+    {#method, path, handler, ACCESS_RIGHT_##right},
 #include "daemon/routes.def"
 #undef ROUTE
 };
@@ -53,25 +54,88 @@ static bool matches(const char *pattern, const char *path, char word[128])
     }
 }
 
-static bool may_call(const struct api_route *route, const struct api_call *call)
+/* Does the caller own what the request names? A job owns itself and must name
+ * its own number. What does not exist is owned: the handler says that it does
+ * not exist. */
+static bool is_owner(const struct api_route *route, struct api_call *call)
 {
     const struct http_caller *caller = &call->request->caller;
+    struct firn_error ignored;
+    struct live_job *job;
     long id;
-    switch (route->who) {
-    case API_OPERATOR:
-        return caller->is_operator && caller->job < 0;
-    case API_JOB:
-        return caller->job >= 0 && str_id(call->word, INT32_MAX, &id) &&
-               id == caller->job;
-    case API_ANYONE:
+    if (strncmp(route->path, "/tokens/:id", 11) == 0)
+        return api_owns_token(call, call->word);
+    if (strncmp(route->path, "/jobs/:id", 9) != 0)
         return true;
-    }
-    return false;
+    if (caller->role == ACCESS_JOB)
+        return str_id(call->word, INT32_MAX, &id) && id == caller->job;
+    if (access_may(caller->role, route->right, false) ==
+        access_may(caller->role, route->right, true))
+        return true; /* the same for all: need not be looked up */
+    if (book_find(call->api->host.book, call->word, &job, &ignored) != FIRN_OK)
+        return true;
+    return api_owns(call, job);
 }
 
-void api_count(void *arg, int number, int status)
+bool api_owns(const struct api_call *call, const struct live_job *job)
+{
+    const struct http_caller *caller = &call->request->caller;
+    return caller->role > ACCESS_JOB &&
+           strcmp(job->ask.user, caller->user) == 0;
+}
+
+/* A sentence with the way out. */
+static void refuse(struct api_call *call, const struct api_route *route)
+{
+    const struct http_caller *caller = &call->request->caller;
+    struct live_job *job;
+    struct firn_error err;
+    bool is_others =
+        access_may(caller->role, route->right, true) != ACCESS_NONE;
+    api_turned_away(call->api, HTTP_REFUSED_RIGHT, caller);
+    if (caller->role == ACCESS_JOB)
+        firn_fail(&err, FIRN_EINVAL,
+                  "this caller may not do that: the token of a job is good for "
+                  "the reports of that job only");
+    else if (is_others &&
+             book_find(call->api->host.book, call->word, &job, &err) == FIRN_OK)
+        firn_fail(&err, FIRN_EINVAL,
+                  "this caller may not do that: job %d belongs to user %s",
+                  job->id, job->ask.user);
+    else
+        firn_fail(&err, FIRN_EINVAL,
+                  "this caller may not do that: %s has the role %s (firnd's "
+                  "options operators, users and viewers give roles)",
+                  caller->user, access_role_name(caller->role));
+    http_refuse(call->exchange, 403, "forbidden", err.text);
+}
+
+static bool is_read(const struct api_route *route)
+{
+    /* Sessions are in memory only. */
+    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan ||
+           strncmp(route->path, "/board", 6) == 0;
+}
+
+/* Changes that people ask for, and what was refused to a user by name. Refusals
+ * of jobs and guests, of which a loop can make thousands a second, are counted
+ * by api_refusal.c and written once a second. */
+static bool is_audited(const struct api_route *route, int status,
+                       const struct http_caller *caller)
+{
+    if (status == 403)
+        return caller->role > ACCESS_JOB;
+    return !is_read(route) && route->handle != api_report_post;
+}
+
+void api_count(void *arg, int number, int status,
+               const struct http_request *request)
 {
     struct api *api = arg;
+    const struct api_host *host = &api->host;
+    if (host->audit != NULL && number >= 0 &&
+        is_audited(&table[number], status, &request->caller))
+        audit_request(host->audit, host->now_s(host->arg), request, status);
     if (api->host.metrics == NULL)
         return;
     if (number < 0)
@@ -109,11 +173,6 @@ static void name_caller(struct book *book, const struct http_caller *caller)
     book_caller(book, name);
 }
 
-static bool is_read(const struct api_route *route)
-{
-    return strcmp(route->method, "GET") == 0 || route->handle == api_ask_plan;
-}
-
 /* Is the disk too full for this? New jobs need ample room, reports (which are
  * many) a reserve that is held, all other changes a disk that takes writes. A
  * cancel is always taken: it makes room. */
@@ -134,6 +193,7 @@ static bool can_do_now(const struct api *api, const struct api_route *route)
     bool is_free = !api->is_paused && api->nresumed == api->parked.n;
     return is_free || route->handle == api_job_submit ||
            route->handle == api_self_health ||
+           route->handle == api_board_page || route->handle == api_board_file ||
            route->handle == api_self_version;
 }
 
@@ -168,10 +228,10 @@ static void handle(struct api *api, struct http_exchange *exchange,
         }
         http_watch(exchange, api_count, api, i);
         call.is_read = is_read(&table[i]);
-        if (!may_call(&table[i], &call)) {
-            api_turned_away(api, HTTP_REFUSED_RIGHT, &request->caller);
-            http_refuse(exchange, 403, "forbidden",
-                        "this caller may not do that");
+        call.access = access_may(request->caller.role, table[i].right,
+                                 is_owner(&table[i], &call));
+        if (call.access == ACCESS_NONE) {
+            refuse(&call, &table[i]);
         } else if (has_no_room(&table[i], call.api)) {
             http_refuse(exchange, 507, "disk-full",
                         store_trouble(call.api->host.store));
@@ -184,6 +244,20 @@ static void handle(struct api *api, struct http_exchange *exchange,
     }
     http_watch(exchange, api_count, api, -1);
     no_route(&call, path);
+}
+
+bool api_is_open(void *arg, const char *method, const char *path)
+{
+    char word[128];
+    (void)arg;
+    if (strncmp(path, "/v1/", 4) == 0)
+        path += 3;
+    for (int i = 0; i < NROUTES; i++)
+        if (table[i].right == ACCESS_RIGHT_OPEN &&
+            strcmp(table[i].method, method) == 0 &&
+            matches(table[i].path, path, word))
+            return true;
+    return false;
 }
 
 void api_handle(void *arg, struct http_exchange *exchange,

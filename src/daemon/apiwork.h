@@ -15,8 +15,9 @@ struct api_call {
     struct api *api;
     struct http_exchange *exchange;
     const struct http_request *request;
-    char word[128]; /* what stood for ":id" or ":name" */
-    bool is_read;   /* the route changes nothing */
+    char word[128];     /* what stood for ":id" or ":name" */
+    bool is_read;       /* the route changes nothing */
+    enum access access; /* of the caller to what the request names */
 };
 
 /* An answer that waits for its commit. */
@@ -47,11 +48,15 @@ struct api_stream {
     int64_t offset, end; /* logs: the next byte; -1: goes on with the job */
 };
 
+struct tokens;
 struct api_refusals; /* see api_refusal.c */
+struct boardsessions;
 
 struct api {
     struct api_host host;
-    struct api_refusals *refusals; /* NULL: none so far */
+    struct tokens *tokens;
+    struct api_refusals *refusals;  /* NULL: none so far */
+    struct boardsessions *sessions; /* of browsers */
     VEC(struct api_waiting) waiting;
     bool is_paused;
     VEC(struct api_parked) parked; /* while paused, and until all are handled */
@@ -68,6 +73,16 @@ void api_reply(struct api_call *call, int status, struct firn_buf *json);
 void api_reply_as(struct api_call *call, int status, const char *type,
                   struct firn_buf *body);
 void api_fail(struct api_call *call, const struct firn_error *err);
+
+/* Is the job the caller's own? */
+bool api_owns(const struct api_call *call, const struct live_job *job);
+
+/* Is the token of that number the caller's own, or none at all? */
+bool api_owns_token(const struct api_call *call, const char *word);
+/* Is there a token of that number that has not expired? */
+bool api_token_is_good(const struct api *api, int id);
+/* Reads the tokens of the state file. */
+void api_tokens_load(struct api *api);
 
 /* These answer and return false when it cannot go on. */
 bool api_find_job(struct api_call *call, struct live_job **out);
@@ -111,15 +126,16 @@ void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,
 /* A job as a line of a list, and with all there is. */
 void api_json_job(struct firn_buf *out, const struct api *api,
                   const struct live_job *job);
+/* ACCESS_PUBLIC: without its command, environment, folder and file. */
 void api_json_whole_job(struct firn_buf *out, struct api *api,
-                        const struct live_job *job);
+                        const struct live_job *job, enum access access);
 /* How much of its output is kept and dropped; nothing where it has none. */
 void api_json_log(struct firn_buf *out, const struct api *api,
                   const struct live_job *job);
 
 /* --- handlers ---------------------------------------------------------- */
 
-#define ROUTE(method, path, handler, who) void handler(struct api_call *call);
+#define ROUTE(method, path, handler, right) void handler(struct api_call *call);
 #include "daemon/routes.def"
 #undef ROUTE
 

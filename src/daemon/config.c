@@ -44,9 +44,30 @@ const char config_help[] =
     "  --listen HOST:PORT    also listen on TCP; needs --token-file (default: "
     "off)\n"
     "  --token-file FILE     file with the operator's token, mode 0600\n"
+    "  --tls-cert FILE, --tls-key FILE\n"
+    "                        certificate chain and private key (PEM): TLS on "
+    "--listen\n"
+    "  --listen-plain        listen beyond this host without TLS: tokens can "
+    "be read\n"
+    "                        on the network\n"
     "  --callback URL        URL by which trainers on other hosts reach firnd, "
     "e.g.\n"
     "                        http://head:7070 (default: made from --listen)\n"
+    "  --socket-group GROUP  group whose members may use the socket (default: "
+    "none)\n"
+    "  --operators LIST      users with all rights: names with commas, "
+    "@group for a\n"
+    "                        group; always firnd's own user and root\n"
+    "  --users LIST          users that submit jobs and change their own "
+    "(default:\n"
+    "                        the members of --socket-group)\n"
+    "  --viewers LIST        users that see the queue and the cluster\n"
+    "  --launcher PATH       socket of firn-launch, which runs jobs as the "
+    "users "
+    "who\n"
+    "                        submitted them (default: none; all jobs run as "
+    "firnd's\n"
+    "                        user, and other users cannot submit)\n"
     "  --set NAME=VALUE      option of a policy or backend, e.g. fifo.skip=1; "
     "may be\n"
     "                        repeated\n"
@@ -84,6 +105,14 @@ static const struct key keys[] = {
     {"socket", offsetof(struct config, socket), true, false},
     {"listen", offsetof(struct config, listen), true, false},
     {"token-file", offsetof(struct config, token_file), true, false},
+    {"socket-group", offsetof(struct config, socket_group), true, false},
+    {"operators", offsetof(struct config, operators), true, false},
+    {"users", offsetof(struct config, users), true, false},
+    {"viewers", offsetof(struct config, viewers), true, false},
+    {"tls-cert", offsetof(struct config, tls_cert), true, false},
+    {"tls-key", offsetof(struct config, tls_key), true, false},
+    {"launcher", offsetof(struct config, launcher), true, false},
+    {"listen-plain", offsetof(struct config, listen_plain), true, true},
     {"gpus", offsetof(struct config, gpus), true, false},
     {"callback", offsetof(struct config, callback), true, false},
     {"jobs-max", offsetof(struct config, jobs_max), true, false},
@@ -467,6 +496,19 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
                          "--listen needs a token: give --token-file FILE");
     if (config->callback != NULL)
         FIRN_TRY(check_callback(config->callback, err));
+    if (config->launcher != NULL) {
+        struct firn_buf setting = {0};
+        FIRN_TRY(make_absolute(config, &config->launcher, err));
+        buf_printf(&setting, "local.launcher=%s", config->launcher);
+        add_setting(config, setting.at);
+        buf_release(&setting);
+    }
+    if (config->users == NULL && config->socket_group != NULL) {
+        struct firn_buf group = {0};
+        buf_printf(&group, "@%s", config->socket_group);
+        config->users = arena_strdup(&config->text, group.at);
+        buf_release(&group);
+    }
     FIRN_TRY(config_keep_read(config, err));
     return config_check_values(config, err);
 }
@@ -502,13 +544,23 @@ enum firn_status config_url(const struct config *config, bool is_remote,
     if (config->callback != NULL) {
         buf_puts(out, config->callback);
     } else if (is_remote) {
-        buf_puts(out, "http://");
+        buf_puts(out, config->tls_cert != NULL ? "https://" : "http://");
         put_host(out, config->listen);
         buf_printf(out, ":%d", port);
     } else {
         buf_printf(out, "unix:%s", config->socket);
     }
     return FIRN_OK;
+}
+
+void config_board_url(const struct config *config, int port,
+                      struct firn_buf *out)
+{
+    if (config->listen == NULL)
+        return;
+    buf_puts(out, "http://");
+    put_host(out, config->listen);
+    buf_printf(out, ":%d", port);
 }
 
 enum firn_status config_token(struct config *config, const char **token,
@@ -544,6 +596,41 @@ enum firn_status config_token(struct config *config, const char **token,
         *token = arena_strdup(&config->text, (word[n] = '\0', word));
     buf_release(&text);
     return status;
+}
+
+/* One file of PEM texts into the arena. */
+static enum firn_status read_pem(struct config *config, const char *path,
+                                 bool is_secret, const char **out,
+                                 struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    struct stat st;
+    enum firn_status status = slurp(path, &text, &st, err);
+    if (status == FIRN_OK && is_secret && (st.st_mode & 077) != 0)
+        status = firn_fail(err, FIRN_EINVAL,
+                           "other users can read the key file '%.300s': run "
+                           "chmod 600 on it",
+                           path);
+    else if (status == FIRN_OK &&
+             (text.n == 0 || strstr(text.at, "-----BEGIN ") == NULL))
+        status = firn_fail(err, FIRN_EINVAL,
+                           "'%.300s' is not a PEM file: it has no line "
+                           "'-----BEGIN ...'",
+                           path);
+    if (status == FIRN_OK)
+        *out = arena_strdup(&config->text, text.at);
+    buf_release(&text);
+    return status;
+}
+
+enum firn_status config_tls(struct config *config, const char **certificate,
+                            const char **key, struct firn_error *err)
+{
+    *certificate = *key = NULL;
+    if (config->tls_cert == NULL)
+        return FIRN_OK;
+    FIRN_TRY(read_pem(config, config->tls_cert, false, certificate, err));
+    return read_pem(config, config->tls_key, true, key, err);
 }
 
 void config_release(struct config *config)

@@ -7,6 +7,14 @@
  *     socket: /run/firn/firn.sock
  *     listen: 127.0.0.1:7070    # TCP; needs token-file
  *     token-file: /etc/firn/token
+ *     socket-group: lab         # group that may use the socket
+ *     operators: ann,@admins    # users with all rights; @ names a group
+ *     users: '@lab'             # users that submit jobs and change their own
+ *     viewers: '@visitors'        # users that see the queue
+ *     launcher: /run/firn-launch/sock  # firn-launch: jobs run as their users
+ *     tls-cert: /etc/firn/cert.pem  # certificate chain and key: TLS on listen
+ *     tls-key: /etc/firn/key.pem
+ *     listen-plain: no          # yes: listen beyond this host without TLS
  *     callback: http://head:7070  # firnd's URL for trainers on other hosts
  *     log-mib: 64               # MiB of output kept per job
  *     keep-jobs: 10000          # finished jobs whose logs are kept
@@ -47,6 +55,11 @@ struct config {
     const char *file; /* --config; read by config_finish() */
     const char *engine, *policy, *state, *socket, *listen, *token_file;
     const char *callback;
+    const char *socket_group;
+    const char *operators, *users, *viewers; /* see daemon/access.h */
+    const char *tls_cert, *tls_key;
+    const char *listen_plain; /* "yes" or "no" */
+    const char *launcher;     /* socket of firn-launch; NULL: none */
     const char *gpus;
     const char *allow_root;               /* "yes" or "no" */
     const char *jobs_max, *user_jobs_max; /* whole numbers */
@@ -103,6 +116,15 @@ void config_make_parents(const struct config *config);
 enum firn_status config_url(const struct config *config, bool is_remote,
                             int port, struct firn_buf *out,
                             struct firn_error *err);
+
+/* Reads the texts of the certificate and its key into the arena; NULL: there is
+ * none. The key file must be private, as the token file must. */
+enum firn_status config_tls(struct config *config, const char **certificate,
+                            const char **key, struct firn_error *err);
+
+/* Appends the address of firnd for a browser; nothing without `listen`. */
+void config_board_url(const struct config *config, int port,
+                      struct firn_buf *out);
 
 /* Reads the operator's token, the first line of a file that only its owner can
  * read, into the arena. */

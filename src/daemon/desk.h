@@ -24,6 +24,7 @@
 #include "daemon/liveforecast_merge.h"
 #include "daemon/livehistory.h"
 #include "daemon/livemetrics.h"
+#include "daemon/memseen.h"
 #include "daemon/partner.h"
 #include <firn/sharing.h>
 
@@ -38,6 +39,14 @@ struct resized {
 /* When its end was forecast, and for when; at_s 0: it was not. */
 struct foretold {
     double at_s, end_s;
+};
+
+/* The memory of an attempt, of a language model: loop_memory.c. */
+struct memory_seen {
+    int64_t attempt;
+    double most_gib; /* that its trainer reported; 0: nothing */
+    int nreports;
+    bool is_learned;
 };
 
 struct track {
@@ -64,6 +73,7 @@ struct track {
                   * has to be apart; 0: it is not */
     int nparted; /* times it was sent away from shared GPUs */
     struct resized resized;
+    struct memory_seen memory;
     struct foretold eta;
     double turn; /* of the time, in a training of two; 0: not known */
     double best; /* metric in that, and the epoch that had it */
@@ -108,6 +118,7 @@ struct desk {
     /* What is expected. */
     struct liveforecast *forecast;
     struct livehistory *history;
+    struct memseen *memory; /* of language models; NULL: not read yet */
     struct livemerge *merges;
     double looked_s; /* whether a job takes longer than guessed */
     /* Of one decision, for behind it. */
@@ -143,6 +154,9 @@ const struct firn_job *desk_job(const struct desk *desk,
 bool desk_can_stop(const struct live_job *job);
 /* The duration to be expected of a job without one; 0: nothing is known. */
 double desk_guess_s(const struct desk *desk, const struct live_ask *ask);
+/* FIRN_CAN_*: what the job cannot do here, for its trainer or for the engine.
+ */
+unsigned desk_cannot(const struct desk *desk, const struct live_job *job);
 /* What the round shall schedule it by. Strings are the job's, or live until
  * the next call. */
 void desk_spec(const struct desk *desk, const struct live_job *job,

@@ -11,6 +11,9 @@
  * for their processes and their files are there: a job is one of these when
  * jobs/N/lock is there and control/N is not.
  *
+ * With a launcher jobs run as their users: these folders can be passed through
+ * by all (0711), and the launcher gives `work` and `ckpt` to the user.
+ *
  * Texts live until the next launch. Folders are made here, so that an engine
  * finds them; when one cannot be made the engine tries again later, rather than
  * start a job that would fail for want of it. Of two jobs that are merged the
@@ -84,7 +87,9 @@ enum firn_status dock_layout(struct dock *dock, const struct live_job *job,
 struct launchtext {
     struct arena text;
     struct firn_launch_mate mate;
+    int executors[FIRN_TYPES_MAX];
     const char *trouble; /* NULL: all folders are there */
+    const char *settings[10];
 };
 
 void dock_launch_free(struct dock *dock)
@@ -117,7 +122,8 @@ static const char *freeze_of(const struct dock *dock,
  */
 static void make_folder(struct dock *dock, const char *path)
 {
-    if (mkdir(path, 0700) == 0 || errno == EEXIST ||
+    mode_t mode = dock->config->launcher != NULL ? 0711 : 0700;
+    if (mkdir(path, mode) == 0 || errno == EEXIST ||
         dock->launch->trouble != NULL)
         return;
     dock->launch->trouble = arena_printf(
@@ -220,6 +226,38 @@ static void launch_others(struct dock *dock, const struct live_job *job,
     }
 }
 
+/* What else the job file says of its model, for its trainer. The third stage of
+ * ZeRO is part of the plan, and the engine's to tell. */
+static const char *const *settings_of(struct dock *dock,
+                                      const struct live_ask *ask)
+{
+    struct launchtext *to = dock->launch;
+    char rank[16] = "";
+    bool is_plan = ask->zero[0] == '3' || ask->zero[0] == 'f';
+    size_t n = 0;
+    if (ask->lora > 0)
+        snprintf(rank, sizeof rank, "%d", ask->lora);
+    const char *const said[][2] = {
+        {"FIRN_CONFIG", ask->config},
+        {"FIRN_MODE", ask->mode},
+        {"FIRN_LORA", rank},
+        {"FIRN_LORA_ON", ask->lora_on},
+        {"FIRN_LORA_PRECISION", ask->lora_precision},
+        {"FIRN_LOSS", ask->loss},
+        {"FIRN_ZERO", is_plan ? "" : ask->zero},
+        {"FIRN_OFFLOAD", ask->offload},
+    };
+    _Static_assert(sizeof said / sizeof *said <
+                       sizeof to->settings / sizeof *to->settings,
+                   "room for all settings and the end");
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (said[i][1][0] != '\0')
+            to->settings[n++] =
+                arena_printf(&to->text, "%s=%s", said[i][0], said[i][1]);
+    to->settings[n] = NULL;
+    return to->settings;
+}
+
 /* A trainer of a language model has no other source of its batch. */
 static int batch_of(const struct live_job *job)
 {
@@ -242,6 +280,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
     const struct live_ask *ask = &job->ask;
     *out = (struct firn_launch){
         .name = ask->name,
+        .user = ask->user,
         .argv = (const char *const *)ask->argv,
         .env = (const char *const *)ask->env,
         .workdir = workdir(dock, job),
@@ -260,6 +299,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .optimizer = ask->optimizer,
         .attention = ask->attention,
         .checkpointing = ask->checkpointing,
+        .settings = settings_of(dock, ask),
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
@@ -273,6 +313,9 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
                       : -1,
     };
     launch_others(dock, job, out);
+    for (int t = 0; t < FIRN_TYPES_MAX; t++)
+        dock->launch->executors[t] = job->executors[t];
+    out->executors = dock->launch->executors;
     out->trouble = dock->launch->trouble;
     return true;
 }

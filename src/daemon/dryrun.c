@@ -32,7 +32,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MANY = 20000 };
+enum { MANY = 20000, PLACES_MOST = 500 };
 /* Limits of one simulated future: processor time, and time by the clock. */
 static const double MOST_S = 0.3, PASSED_MOST_S = 5;
 
@@ -51,11 +51,30 @@ void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held)
     buf_release(&gpus);
 }
 
+/* The first start of a job, when all are in question. */
+static void note_start(struct dryrun *dry, const struct firn_step *step)
+{
+    struct dryrun_seen *seen =
+        (size_t)step->job->id < dry->nseen ? &dry->seen[step->job->id] : NULL;
+    if (seen == NULL || !isnan(seen->start_s) || step->kind == FIRN_STEP_STOP)
+        return;
+    seen->start_s = dry->now_s - dry->began_s;
+    seen->hung = dry->hung;
+    if (dry->ngpus_kept >= PLACES_MOST)
+        return;
+    struct firn_buf gpus = {0};
+    firn_alloc_print(step->to, &gpus);
+    seen->gpus = gpus.at;
+    dry->ngpus_kept++;
+}
+
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct dryrun *dry = state;
     (void)err;
+    if (dry->seen != NULL)
+        note_start(dry, step);
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
         isnan(dry->start_s)) {
         dry->start_s = dry->now_s - dry->began_s;
@@ -135,7 +154,16 @@ static bool merge(void *state, const struct firn_job *a,
     return desk_merge(&dry->loop->desk, &pair, way, at_s, out);
 }
 
+static int executors(void *state, const struct firn_job *job, firn_type_id type,
+                     struct firn_executor_ways *out)
+{
+    const struct dryrun *dry = state;
+    return liveforecast_executors(dry->loop->desk.forecast, book_id(dry, job),
+                                  job, type, out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .executors = executors,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
@@ -183,6 +211,9 @@ void dryrun_close(struct dryrun *dry)
     round_free(dry->round);
     vec_release(&dry->pinned);
     buf_release(&dry->gpus);
+    for (size_t i = 0; i < dry->nseen; i++)
+        mem_free(dry->seen[i].gpus);
+    mem_free(dry->seen);
 }
 
 /* --- what is still to do -------------------------------------------------- */
@@ -335,6 +366,8 @@ static bool end_one(struct dryrun *dry, struct firn_error *err)
         return false;
     }
     note_end(dry, book_id(dry, ends));
+    if ((size_t)ends->id < dry->nseen)
+        dry->seen[ends->id].end_s = end_s - dry->began_s;
     struct firn_event done = {
         .kind = FIRN_EVENT_DONE, .at_s = dry->now_s, .job = ends->id};
     return round_event(dry->round, &done, err) == FIRN_OK;
@@ -351,10 +384,10 @@ static bool roll(struct dryrun *dry, struct firn_error *err)
     return end_one(dry, err);
 }
 
-static void roll_on(struct dryrun *dry)
+void dryrun_roll(struct dryrun *dry)
 {
     struct firn_error said = {0};
-    double work_s = clock_cpu_s() + MOST_S;
+    double work_s = clock_cpu_s() + (dry->most_s > 0 ? dry->most_s : MOST_S);
     double until_s = clock_elapsed_s() + PASSED_MOST_S;
     int n = 0;
     while (dry->limit == DRYRUN_WITHIN && roll(dry, &said)) {
@@ -378,7 +411,9 @@ void dryrun_limit_text(const struct dryrun *dry, struct firn_buf *text)
         buf_printf(text,
                    "the forecast stopped at its limit of %g s of %s, after %d "
                    "simulated events",
-                   dry->limit == DRYRUN_CPU ? MOST_S : PASSED_MOST_S,
+                   dry->limit == DRYRUN_WALL ? PASSED_MOST_S
+                   : dry->most_s > 0         ? dry->most_s
+                                             : MOST_S,
                    dry->limit == DRYRUN_CPU ? "processor time" : "time",
                    dry->nevents);
 }
@@ -413,6 +448,23 @@ enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
     return round_event(dry->round, &event, err);
 }
 
+enum firn_status dryrun_open_all(struct dryrun *dry, struct loop *loop,
+                                 struct firn_error *err)
+{
+    const struct state *state;
+    FIRN_TRY(open_copy(dry, loop, err));
+    dry->nseen = loop->desk.books.n;
+    dry->seen = mem_new(dry->nseen + 1, sizeof *dry->seen);
+    for (size_t i = 0; i < dry->nseen; i++)
+        dry->seen[i] = (struct dryrun_seen){NAN, NAN, FIRN_NO_JOB, NULL};
+    state = round_state(dry->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.held.nparts > 0 && (size_t)sj->job.id < dry->nseen)
+            dry->seen[sj->job.id].start_s = 0;
+    expect_all(dry);
+    return FIRN_OK;
+}
+
 void dryrun_widen(double range[2], double at_s)
 {
     if (isnan(at_s))
@@ -436,7 +488,7 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
         *dry = (struct dryrun){.stretch = stretches[i]};
         status = dryrun_open(dry, loop, q, err);
         if (status == FIRN_OK)
-            roll_on(dry);
+            dryrun_roll(dry);
         nevents += dry->nevents;
         dryrun_widen(range->start, dry->start_s);
         dryrun_widen(range->end, dry->end_s);

@@ -158,7 +158,24 @@ static void put_plan(struct loop *loop, const struct dryrun *dry,
     } else {
         jsonbuf_raw(json, "change", "null");
     }
+}
+
+/* A language model that fits nowhere: why, in place of an answer. */
+static enum firn_status put_refused(struct loop *loop,
+                                    const struct live_ask *ask,
+                                    const struct firn_job_spec *spec,
+                                    struct firn_buf *json,
+                                    const struct firn_error *err)
+{
+    if (spec->seq <= 0 || err->status == FIRN_EIO)
+        return err->status;
+    jsonbuf_open(json, NULL, '{');
+    jsonbuf_text(json, "text", err->text);
+    jsonbuf_text(json, "policy", loop->desk.policy->name);
+    jsonbuf_bool(json, "starts", false);
+    dryrun_memory(loop, ask, json);
     jsonbuf_close(json, '}');
+    return FIRN_OK;
 }
 
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
@@ -177,6 +194,10 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     if (status == FIRN_OK) {
         put_answer(&dry, &range, json);
         put_plan(loop, &dry, &q, json);
+        dryrun_memory(loop, ask, json);
+        jsonbuf_close(json, '}');
+    } else {
+        status = put_refused(loop, ask, &spec, json, err);
     }
     dryrun_close(&dry);
     return status;

@@ -18,6 +18,13 @@ struct pinned {
     double end_s;
 };
 
+/* A job in a future in which all jobs are in question. */
+struct dryrun_seen {
+    double start_s, end_s; /* since now; NaN: not within what was rolled */
+    firn_job_id hung;      /* see struct dryrun, at its start */
+    char *gpus;            /* that it starts on; NULL: not kept */
+};
+
 struct dryrun {
     struct loop *loop;
     struct firn_engine_def def;
@@ -36,6 +43,10 @@ struct dryrun {
     enum dryrun_limit limit;
     int nevents; /* simulated: ends of jobs and wake-ups of the policy */
     VEC(struct pinned) pinned;
+    double most_s;            /* processor time; 0: as for one job */
+    struct dryrun_seen *seen; /* by the round's id; NULL: one job in question */
+    size_t nseen;
+    int ngpus_kept; /* starts of which `gpus` is kept */
 };
 
 /* About a job that is there, or one that is not. */
@@ -50,6 +61,11 @@ struct question {
 enum firn_status dryrun_open(struct dryrun *dry, struct loop *loop,
                              const struct question *q, struct firn_error *err);
 void dryrun_close(struct dryrun *dry);
+/* The same with all jobs in question; `stretch` and `most_s` are set. */
+enum firn_status dryrun_open_all(struct dryrun *dry, struct loop *loop,
+                                 struct firn_error *err);
+/* Rolls on to the end of what there is, or to a limit. */
+void dryrun_roll(struct dryrun *dry);
 /* It starts, or is, on these: by the nodes' names. */
 void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held);
 
@@ -65,6 +81,10 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
                             struct firn_error *err);
 /* Appends which limit cut the future short; nothing when none did. */
 void dryrun_limit_text(const struct dryrun *dry, struct firn_buf *text);
+/* Adds the plans of a language model to an open object; of another job nothing.
+ */
+void dryrun_memory(const struct loop *loop, const struct live_ask *ask,
+                   struct firn_buf *json);
 /* The range has this moment in it; NaN: as it is. */
 void dryrun_widen(double range[2], double at_s);
 

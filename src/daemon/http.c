@@ -86,17 +86,34 @@ static bool know_caller(struct http_exchange *ex)
     if (token == NULL)
         return false;
     if (config->token != NULL && sock_same_secret(token, config->token)) {
-        caller->is_operator = true;
+        caller->role = ACCESS_OPERATOR;
         if (!ex->conn->is_local)
             str_copy(caller->user, sizeof caller->user, "token");
         return true;
     }
-    caller->is_operator = false;
+    caller->role = ACCESS_GUEST;
+    if (config->user_of_token != NULL &&
+        config->user_of_token(config->arg, token, caller))
+        return true;
+    if (config->session_of_token != NULL &&
+        config->session_of_token(config->arg, token, caller))
+        return true;
     if (config->job_of_token == NULL)
         return false;
+    caller->role = ACCESS_JOB;
     caller->job = config->job_of_token(config->arg, token);
     snprintf(caller->user, sizeof caller->user, "job %d", caller->job);
     return caller->job >= 0;
+}
+
+/* Is it one of the few things that need no token, and was none sent? The caller
+ * is a guest then, and its connection stays unknown. */
+static bool is_open_to_all(struct http_exchange *ex)
+{
+    const struct http_config *config = &ex->http->config;
+    return http_header(ex, "Authorization") == NULL &&
+           config->is_open != NULL &&
+           config->is_open(config->arg, ex->request.method, ex->request.path);
 }
 
 /* No control characters, no "." or ".." parts. */
@@ -132,7 +149,8 @@ static void look(struct http_exchange *ex, const char *version)
                     wrong);
         return;
     }
-    if (!know_caller(ex)) {
+    bool is_known = know_caller(ex);
+    if (!is_known && !is_open_to_all(ex)) {
         turn_away(ex, HTTP_REFUSED_TOKEN);
         http_set_header(ex, "Connection", "close");
         http_set_header(ex, "WWW-Authenticate", "Bearer");
@@ -141,7 +159,7 @@ static void look(struct http_exchange *ex, const char *version)
                     "'Authorization: Bearer TOKEN'");
         return;
     }
-    if (ex->conn->state == HTTP_UNKNOWN)
+    if (is_known && ex->conn->state == HTTP_UNKNOWN)
         ex->conn->state = HTTP_KNOWN;
     if (!is_plain_path(ex->request.path)) {
         http_refuse(ex, MHD_HTTP_BAD_REQUEST, "invalid-input",
@@ -246,21 +264,32 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
 }
 
 static enum firn_status serve(struct http *http, int fd, int places,
-                              struct firn_error *err)
+                              bool is_tls, struct firn_error *err)
 {
     unsigned timeout_s = (unsigned)http->config.timeout_s + 1;
+    struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)http->certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)http->key},
+        {MHD_OPTION_END, 0, NULL}};
+    struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned with_tls = is_tls ? MHD_USE_TLS : 0;
     struct MHD_Daemon *server = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request,
-        http, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | with_tls, 0, NULL, NULL,
+        on_request, http, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)places,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, timeout_s, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_END);
+        1, MHD_OPTION_ARRAY, is_tls ? tls : none, MHD_OPTION_END);
     if (server == NULL) {
         close(fd);
+        if (is_tls)
+            return firn_fail(err, FIRN_EINVAL,
+                             "the HTTP server cannot start with TLS: the "
+                             "certificate and its key do not belong together, "
+                             "or one of them is damaged");
         return firn_fail(err, FIRN_EIO, "the HTTP server cannot start: %s",
                          strerror(errno));
     }
@@ -285,6 +314,10 @@ static enum firn_status check(const struct http_config *config,
                          "to listen on address '%s' needs a token of at least "
                          "16 characters",
                          config->address);
+    if (config->certificate != NULL && config->address != NULL &&
+        MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
+        return firn_fail(err, FIRN_EINVAL,
+                         "this libmicrohttpd is built without TLS");
     if (sodium_init() < 0)
         return firn_fail(err, FIRN_EIO, "libsodium cannot start");
     return FIRN_OK;
@@ -302,12 +335,13 @@ static enum firn_status listen_all(struct http *http, struct firn_error *err)
         FIRN_TRY(sock_listen_address(&fd, &http->port, config->address, err));
         /* More than we let be: a dropped one has its place for a turn yet. */
         int dropped = http->places < DROPPED_MOST ? http->places : DROPPED_MOST;
-        FIRN_TRY(serve(http, fd, http->places + dropped, err));
+        FIRN_TRY(serve(http, fd, http->places + dropped,
+                       http->certificate != NULL, err));
     }
     if (config->socket != NULL) {
-        FIRN_TRY(sock_listen_path(&fd, config->socket, err));
+        FIRN_TRY(sock_listen_path(&fd, config->socket, config->group, err));
         http->socket = mem_strdup(config->socket); /* ours to remove */
-        FIRN_TRY(serve(http, fd, http->places, err));
+        FIRN_TRY(serve(http, fd, http->places, false, err));
     }
     return FIRN_OK;
 }
@@ -320,6 +354,10 @@ enum firn_status http_open(struct http **out, const struct http_config *config,
     http->config = *config;
     if (config->token != NULL)
         http->config.token = http->token = mem_strdup(config->token);
+    if (config->certificate != NULL) {
+        http->certificate = mem_strdup(config->certificate);
+        http->key = mem_strdup(config->key);
+    }
     if (config->body_max == 0)
         http->config.body_max = 1 << 20;
     if (!(config->timeout_s > 0))
@@ -371,6 +409,10 @@ void http_close(struct http *http)
     if (http->socket != NULL)
         sock_unlink(http->socket);
     mem_free(http->socket);
+    if (http->key != NULL)
+        sodium_memzero(http->key, strlen(http->key));
+    mem_free(http->key);
+    mem_free(http->certificate);
     forget_token(http);
     mem_free(http);
 }

@@ -11,6 +11,7 @@
  */
 #ifndef DAEMON_HTTP_H
 #define DAEMON_HTTP_H
+#include "daemon/access.h"
 #include <firn/bytes.h>
 #include <firn/status.h>
 #include <stdbool.h>
@@ -20,10 +21,13 @@ struct http;
 struct http_exchange; /* one request and its answer */
 
 /* The caller: on the Unix socket known by its credentials, over TCP by its
- * token, which is the operator's or that of a job (which may only report). */
+ * token, which is the operator's, that of a user, or that of a job (which may
+ * only report). */
 struct http_caller {
-    bool is_operator;
+    enum access_role role;
     int job;          /* a job's token; -1: none */
+    int token;        /* a user's token: its number; -1: a session of a
+                         browser; 0: none */
     char user[64];    /* "root", "uid 1000", "token", "job 7" */
     char address[48]; /* of a TCP client; "" on the Unix socket */
 };
@@ -45,21 +49,42 @@ struct http_request {
     struct http_caller caller;
 };
 
+/* Called with the status of the answer. */
+typedef void http_answered(void *arg, int number, int status,
+                           const struct http_request *request);
 /* Called once for each whole request. */
 typedef void http_handler(void *arg, struct http_exchange *exchange,
                           const struct http_request *request);
 
 struct http_config {
-    const char *socket;  /* path of the Unix socket, mode 0600; NULL: none */
+    const char *socket;  /* path of the Unix socket; NULL: none */
+    const char *group;   /* group that may use the socket (mode 0660); NULL:
+                            only firnd's user (mode 0600) */
     const char *address; /* "127.0.0.1:7070"; NULL: none */
-    const char *token;   /* the operator's; needed with an address */
+    /* Texts of a certificate chain and its key: TLS on `address`. NULL: none.
+     */
+    const char *certificate, *key;
+    const char *token; /* the operator's; needed with an address */
     /* The id of the job with this token, or -1. Constant time. */
     int (*job_of_token)(void *arg, const char *token);
+    /* Fills role, user and token number for the token of a user; false: no user
+     * has it. Constant time. May be NULL. */
+    bool (*user_of_token)(void *arg, const char *token,
+                          struct http_caller *caller);
+    /* The role of a user of the Unix socket. NULL: firnd's own user and root
+     * are operators, others guests. */
+    enum access_role (*role_of_uid)(void *arg, uid_t uid, const char *user);
+    /* Sets the caller whose session of a browser has this token, or returns
+     * false. Constant time. May be NULL. */
+    bool (*session_of_token)(void *arg, const char *token,
+                             struct http_caller *caller);
+    /* May this be asked for without a token? NULL: nothing may. */
+    bool (*is_open)(void *arg, const char *method, const char *path);
     http_handler *handle;
     void *arg;
     /* Called for answers that no handler gave, with number -1: see
      * http_watch(). May be NULL. */
-    void (*refused)(void *arg, int number, int status);
+    http_answered *refused;
     /* Called for requests and connections that are refused before a handler
      * gets them. May be NULL. */
     void (*turned_away)(void *arg, enum http_refusal why,
@@ -88,14 +113,14 @@ int http_port(const struct http *http); /* when asked for port 0 */
 const char *http_query(const struct http_exchange *exchange, const char *name);
 const char *http_header(const struct http_exchange *exchange, const char *name);
 
-/* Sets a header of the answer; both texts are copied. At most four. Bytes that
- * are not allowed in headers are left out. */
+/* Sets a header of the answer; both texts are copied. At most eight. Bytes that
+ * are not allowed in headers are left out. Cache-Control is 'no-store' unless
+ * it is set here. */
 void http_set_header(struct http_exchange *exchange, const char *name,
                      const char *value);
 /* Has `answered` called with the status of the answer, for counting. */
-void http_watch(struct http_exchange *exchange,
-                void (*answered)(void *arg, int number, int status), void *arg,
-                int number);
+void http_watch(struct http_exchange *exchange, http_answered *answered,
+                void *arg, int number);
 /* Answers and frees the exchange. `body` is copied. */
 void http_answer(struct http_exchange *exchange, int status,
                  const char *content_type, struct firn_bytes body);

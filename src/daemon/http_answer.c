@@ -140,9 +140,8 @@ void http_set_header(struct http_exchange *exchange, const char *name,
     exchange->headers[exchange->nheaders++].value = clean;
 }
 
-void http_watch(struct http_exchange *exchange,
-                void (*answered)(void *arg, int number, int status), void *arg,
-                int number)
+void http_watch(struct http_exchange *exchange, http_answered *answered,
+                void *arg, int number)
 {
     exchange->answered = answered;
     exchange->answered_arg = arg;
@@ -157,16 +156,20 @@ static void decide(struct http_exchange *ex, int status, const char *type,
     if (response == NULL)
         FIRN_BUG("out of memory for an answer");
     MHD_add_response_header(response, "Content-Type", type);
-    MHD_add_response_header(response, "Cache-Control", "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    for (int i = 0; i < ex->nheaders; i++)
+    bool is_kept = false;
+    for (int i = 0; i < ex->nheaders; i++) {
         MHD_add_response_header(response, ex->headers[i].name,
                                 ex->headers[i].value);
+        is_kept = is_kept || strcmp(ex->headers[i].name, "Cache-Control") == 0;
+    }
+    if (!is_kept)
+        MHD_add_response_header(response, "Cache-Control", "no-store");
     ex->phase = HTTP_ANSWERED;
     ex->response = response;
     ex->status = status;
     if (ex->answered != NULL)
-        ex->answered(ex->answered_arg, ex->number, status);
+        ex->answered(ex->answered_arg, ex->number, status, &ex->request);
     resume(ex);
 }
 

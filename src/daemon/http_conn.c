@@ -190,7 +190,7 @@ void conn_open(struct http *http, struct MHD_Connection *mhd, void **context)
         conn->is_local = at.ss_family == AF_UNIX;
     conn->state = conn->is_local ? HTTP_KNOWN : HTTP_UNKNOWN;
     if (conn->is_local)
-        sock_peer(conn->fd, &conn->peer);
+        sock_peer(conn->fd, &http->config, &conn->peer);
     else
         sock_peer_address(conn->fd, conn->peer.address);
     conn->next = http->conns;

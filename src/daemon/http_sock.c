@@ -1,9 +1,11 @@
 /* http_sock.c - the sockets that the HTTP server listens on, and who is at
  * the other end.
  *
- * The Unix socket is private twice: only its owner can enter its folder, and
- * its own mode is 0600. The user at the other end (the owner or root) is known
- * from the kernel (SO_PEERCRED).
+ * The Unix socket of one user is private twice: only its owner can enter its
+ * folder, and its own mode is 0600. That of a group has mode 0660 in a folder
+ * that others can enter; a member of the group connects, and what it may do is
+ * its role's matter. The user at the other end is known from the kernel
+ * (SO_PEERCRED).
  *
  * (1) A file that is not a socket is never removed, nor is a socket on which a
  *     daemon answers. A daemon that was killed while it started a process
@@ -22,6 +24,7 @@
 #include "daemon/ownfolder.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <grp.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pwd.h>
@@ -46,8 +49,10 @@ static enum firn_status torn(int fd, struct firn_error *err, const char *what,
     return firn_fail(err, FIRN_EIO, "%s %s: %s", what, name, strerror(code));
 }
 
-/* Makes the folder of `path`, which no other user can enter. */
-static enum firn_status private_folder(const char *path, struct firn_error *err)
+/* Makes the folder of `path`, which no other user can enter, or (`is_shared`)
+ * write into. */
+static enum firn_status own_folder(const char *path, bool is_shared,
+                                   struct firn_error *err)
 {
     char folder[sizeof((struct sockaddr_un){0}.sun_path)];
     str_copy(folder, sizeof folder, path);
@@ -56,7 +61,8 @@ static enum firn_status private_folder(const char *path, struct firn_error *err)
         return firn_fail(err, FIRN_EINVAL,
                          "socket '%s' needs a folder of its own", path);
     *slash = '\0';
-    return ownfolder_make(folder, OWNFOLDER_SOCKET, err);
+    return ownfolder_make(folder,
+                          is_shared ? OWNFOLDER_SHARED : OWNFOLDER_SOCKET, err);
 }
 
 /* The one who called listen(), by the other end of a connection to him. */
@@ -109,7 +115,25 @@ static enum firn_status clear_path(const struct sockaddr_un *at,
     return FIRN_OK;
 }
 
-enum firn_status sock_listen_path(int *out, const char *path,
+/* The socket becomes the group's, before it takes connections. */
+static enum firn_status give_group(const char *path, const char *group,
+                                   struct firn_error *err)
+{
+    char room[1 << 14];
+    struct group entry, *found = NULL;
+    if (getgrnam_r(group, &entry, room, sizeof room, &found) != 0 ||
+        found == NULL)
+        return firn_fail(err, FIRN_EINVAL, "socket-group: no group '%.60s'",
+                         group);
+    if (chown(path, (uid_t)-1, entry.gr_gid) != 0 || chmod(path, 0660) != 0)
+        return firn_fail(err, FIRN_EIO,
+                         "cannot give the socket '%.120s' to group '%.60s': "
+                         "%s; the user of firnd must be a member of the group",
+                         path, group, strerror(errno));
+    return FIRN_OK;
+}
+
+enum firn_status sock_listen_path(int *out, const char *path, const char *group,
                                   struct firn_error *err)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -118,7 +142,7 @@ enum firn_status sock_listen_path(int *out, const char *path,
                          "the path of a socket has at most %zu bytes, '%s' "
                          "has %zu",
                          sizeof at.sun_path - 1, path, strlen(path));
-    FIRN_TRY(private_folder(path, err));
+    FIRN_TRY(own_folder(path, group != NULL, err));
     FIRN_TRY(clear_path(&at, err));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
@@ -126,6 +150,14 @@ enum firn_status sock_listen_path(int *out, const char *path,
     mode_t old = umask(0177);
     int bound = bind(fd, (const struct sockaddr *)&at, sizeof at);
     umask(old);
+    if (bound == 0 && group != NULL) {
+        enum firn_status status = give_group(path, group, err);
+        if (status != FIRN_OK) {
+            close(fd);
+            unlink(path);
+            return status;
+        }
+    }
     if (bound != 0 || listen(fd, BACKLOG) != 0)
         return torn(fd, err, "cannot listen on", path);
     *out = fd;
@@ -221,21 +253,25 @@ enum firn_status sock_listen_address(int *out, int *port, const char *address,
     return FIRN_OK;
 }
 
-void sock_peer(int fd, struct http_caller *out)
+void sock_peer(int fd, const struct http_config *config,
+               struct http_caller *out)
 {
     struct ucred peer = {.uid = (uid_t)-1};
     socklen_t n = sizeof peer;
     out->job = -1;
-    out->is_operator = false;
+    out->role = ACCESS_GUEST;
     str_copy(out->user, sizeof out->user, "unknown");
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) != 0)
         return;
-    out->is_operator = peer.uid == geteuid() || peer.uid == 0;
     char room[4096];
     struct passwd entry, *found = NULL;
     if (getpwuid_r(peer.uid, &entry, room, sizeof room, &found) != 0 ||
         found == NULL || !str_copy(out->user, sizeof out->user, found->pw_name))
         snprintf(out->user, sizeof out->user, "uid %u", (unsigned)peer.uid);
+    if (config->role_of_uid != NULL)
+        out->role = config->role_of_uid(config->arg, peer.uid, out->user);
+    else if (peer.uid == geteuid() || peer.uid == 0)
+        out->role = ACCESS_OPERATOR;
 }
 
 void sock_peer_address(int fd, char out[48])

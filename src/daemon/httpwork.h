@@ -9,7 +9,7 @@
 #include "daemon/http.h"
 #include <microhttpd.h>
 
-enum { HTTP_HEADERS = 4, HTTP_HEAD_BYTES = 32 << 10 };
+enum { HTTP_HEADERS = 8, HTTP_HEAD_BYTES = 32 << 10 };
 
 /* See http_conn.c. */
 enum http_conn_state { HTTP_UNKNOWN, HTTP_KNOWN, HTTP_DROPPED };
@@ -45,7 +45,7 @@ struct http_exchange {
         char *name, *value;
     } headers[HTTP_HEADERS];
     int nheaders;
-    void (*answered)(void *arg, int number, int status);
+    http_answered *answered;
     void *answered_arg;
     int number;
     /* streams */
@@ -59,7 +59,7 @@ struct http_exchange {
 
 struct http {
     struct http_config config;
-    char *socket, *token;
+    char *socket, *token, *certificate, *key;
     struct MHD_Daemon *servers[2];
     int nservers;
     int epoll_fd, port;

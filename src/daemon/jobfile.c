@@ -16,8 +16,8 @@
 #include "core/jobvalue.h"
 #include "daemon/abilities.h"
 #include "daemon/jobfile_tree.h"
-#include <firn/arch.h>
 #include <firn/cluster.h>
+#include <firn/peak.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,6 +38,7 @@ _Static_assert(offsetof(struct live_ask, retry_on_lost) ==
 struct reading {
     struct live_ask ask;
     struct firn_llm_shape shape;
+    struct firn_arch arch; /* of `config` */
     char *model_name;
     const char *where;
     struct firn_error *err;
@@ -145,6 +146,28 @@ static enum firn_status take_names(struct reading *r,
     return FIRN_OK;
 }
 
+/* The text of a config.json. A path is refused: it names a file of the user's
+ * machine, which firnd may not have or may not be allowed to read. */
+static enum firn_status take_config(struct reading *r, const char *key,
+                                    const struct tree *value)
+{
+    struct firn_error inner = {0};
+    char what[JOB_WHAT_MAX];
+    const char *text = value->text + strspn(value->text, " \t\n");
+    if (value->kind != TREE_WORD || *text != '{')
+        return not_what(r, key, value,
+                        "the text of a config.json, which firn submit and firn "
+                        "plan put in the place of a path");
+    if (!job_field_read(&job_fields[JOB_FIELD_config], text, &r->ask.config,
+                        what))
+        return not_what(r, key, value, what);
+    if (firn_arch_read(&r->arch, (struct firn_bytes){text, strlen(text)},
+                       &inner) == FIRN_OK)
+        return FIRN_OK;
+    return firn_fail(r->err, FIRN_EINVAL, "%s: line %ld: '%s': %s", r->where,
+                     value->line, key, inner.text);
+}
+
 static enum firn_status take_value(struct reading *r,
                                    const struct job_field *field,
                                    const char *key, const struct tree *value)
@@ -162,6 +185,8 @@ static enum firn_status take_value(struct reading *r,
     case JOB_WORDS:
     case JOB_EVENTS:
         return take_names(r, field, key, value, member);
+    case JOB_CONFIG:
+        return take_config(r, key, value);
     case JOB_MODEL:
         member = &r->model_name;
         break;
@@ -259,6 +284,53 @@ static enum firn_status unknown_key(const struct reading *r,
         near >= 0 ? names[near] : "");
 }
 
+/* `lora: {rank: 16, on: [q, v]}` of 'model': the same as `lora: 16` and
+ * `lora-on: [q, v]`. */
+static enum firn_status take_lora(struct reading *r, const struct tree *map)
+{
+    static const struct {
+        const char *key;
+        enum job_field_id field;
+    } keys[] = {{"rank", JOB_FIELD_lora},
+                {"on", JOB_FIELD_lora_on},
+                {"kind", JOB_FIELD_mode},
+                {"precision", JOB_FIELD_lora_precision}};
+    for (const struct tree *t = map->first; t != NULL; t = t->next) {
+        size_t i = 0;
+        while (i < sizeof keys / sizeof *keys &&
+               strcmp(keys[i].key, t->key) != 0)
+            i++;
+        if (i == sizeof keys / sizeof *keys)
+            return firn_fail(r->err, FIRN_EINVAL,
+                             "%s: line %ld: there is no key '%.60s' in 'lora'; "
+                             "it has rank, on, kind and precision",
+                             r->where, t->line, t->key);
+        if (r->line[keys[i].field] != 0)
+            return contradiction(r, t->line, "this key is given twice");
+        FIRN_TRY(take_value(r, &job_fields[keys[i].field], t->key, t));
+    }
+    return FIRN_OK;
+}
+
+/* Keys of 'model' that are no fields of that group. True: this is one, and
+ * `status` says whether it is good. */
+static bool take_of_model(struct reading *r, const struct tree *value,
+                          enum firn_status *status)
+{
+    if (take_shape(r, value, status))
+        return true;
+    if (strcmp(value->key, "lora") == 0 && value->kind == TREE_MAP) {
+        *status = take_lora(r, value);
+        return true;
+    }
+    if (strcmp(value->key, "batch") != 0)
+        return false;
+    *status = r->line[JOB_FIELD_batch] != 0
+                  ? contradiction(r, value->line, "'batch' is given twice")
+                  : take_value(r, &job_fields[JOB_FIELD_batch], "batch", value);
+    return true;
+}
+
 /* The members of a group, such as `retry: {max: 3}`. */
 static enum firn_status take_group(struct reading *r, const struct tree *map)
 {
@@ -278,7 +350,7 @@ static enum firn_status take_group(struct reading *r, const struct tree *map)
             r->group_line[i] = map->line;
     }
     for (const struct tree *t = map->first; t != NULL; t = t->next) {
-        if (strcmp(map->key, "model") == 0 && take_shape(r, t, &status)) {
+        if (strcmp(map->key, "model") == 0 && take_of_model(r, t, &status)) {
             FIRN_TRY(status);
             continue;
         }
@@ -308,6 +380,25 @@ static enum firn_status take_all(struct reading *r, const struct tree *map)
 
 #define LINE(member)  (r->line[JOB_FIELD_##member])
 #define GROUP(member) (r->group_line[JOB_FIELD_##member])
+
+/* The application of a config.json: its family, and a number that differs where
+ * the parameters do; the name, if there is one. */
+static void name_config(struct reading *r)
+{
+    const struct firn_arch *a = &r->arch;
+    char text[256];
+    uint32_t hash = 2166136261U; /* FNV-1a */
+    if (r->ask.app != NULL)
+        return;
+    snprintf(text, sizeof text, "%.0f %d %d %d %d %d %d %d %d %d %d %d %d",
+             firn_arch_params(a), a->hidden, a->layers, a->heads, a->kv_heads,
+             a->head_dim, a->ffn, a->vocab, a->experts, a->active,
+             a->expert_ffn, a->kv_rank, a->window);
+    for (const char *c = text; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619U;
+    snprintf(text, sizeof text, "%.40s-%08x", a->family, (unsigned)hash);
+    r->ask.app = mem_strdup(r->model_name != NULL ? r->model_name : text);
+}
 
 /* The application of a language model is named by its shape, or by the shape's
  * numbers. */
@@ -358,8 +449,18 @@ static enum firn_status finish_model(struct reading *r)
     bool is_arch = false;
     if (GROUP(model) == 0)
         return FIRN_OK;
-    if (r->model_name != NULL &&
-        shape_of(r->model_name, &named, &is_arch, &inner) == FIRN_OK) {
+    if (r->ask.config != NULL) {
+        if (s->hidden + s->layers + s->heads + s->vocab > 0)
+            return contradiction(r, LINE(config),
+                                 "'config' has the model's numbers: remove "
+                                 "'hidden', 'layers', 'heads' and 'vocab'");
+        *s = (struct firn_llm_shape){.hidden = r->arch.hidden,
+                                     .layers = r->arch.layers,
+                                     .heads = r->arch.heads,
+                                     .vocab = r->arch.vocab};
+        is_arch = true;
+    } else if (r->model_name != NULL &&
+               shape_of(r->model_name, &named, &is_arch, &inner) == FIRN_OK) {
         bool is_changed = s->hidden + s->layers + s->heads + s->vocab > 0;
         if (is_arch && is_changed)
             return contradiction(r, GROUP(model),
@@ -390,7 +491,34 @@ static enum firn_status finish_model(struct reading *r)
                s->hidden, s->layers, s->heads, s->vocab, r->ask.seq);
     mem_free(r->ask.model);
     r->ask.model = json.at;
-    return name_app(r, &named);
+    if (r->ask.config == NULL)
+        return name_app(r, &named);
+    name_config(r);
+    return FIRN_OK;
+}
+
+static void set_word(char **at, const char *word)
+{
+    if (*at == NULL)
+        *at = mem_strdup(word);
+}
+
+/* A job with a config.json, or with words of firn/peak.h alone, has the
+ * defaults of `firn memory`; they are written down, so that plan and trainer
+ * have the same. Other models have those of Frenzy. */
+static void finish_words(struct reading *r)
+{
+    struct live_ask *ask = &r->ask;
+    bool has_adapter = LINE(lora) != 0 ||
+                       (ask->mode != NULL && strcmp(ask->mode, "full") != 0);
+    if (LINE(config) + LINE(mode) + LINE(lora) + LINE(lora_on) +
+            LINE(lora_precision) + LINE(loss) + LINE(zero) +
+            LINE(accumulation) + LINE(offload) ==
+        0)
+        return;
+    set_word(&ask->precision, has_adapter ? "bf16" : "amp");
+    set_word(&ask->optimizer, "adamw");
+    set_word(&ask->attention, "sdpa");
 }
 
 /* Reads a default of the table; those of lists have commas between. */
@@ -424,6 +552,58 @@ static void finish_defaults(struct reading *r)
     ask->can_checkpoint = GROUP(consistency) != 0 || GROUP(grace_s) != 0;
 }
 
+/* Words that a newer firnd accepted and this one does not know count as not
+ * said. */
+static struct firn_training training_of(const struct live_ask *ask)
+{
+    char rank[16] = "", passes[16] = "";
+    const char *const said[FIRN_TRAINING_SETTINGS] = {
+        [FIRN_TRAINING_PRECISION] = ask->precision,
+        [FIRN_TRAINING_OPTIMIZER] = ask->optimizer,
+        [FIRN_TRAINING_ATTENTION] = ask->attention,
+        [FIRN_TRAINING_CHECKPOINTING] = ask->checkpointing,
+        [FIRN_TRAINING_LOSS] = ask->loss,
+        [FIRN_TRAINING_MODE] = ask->mode,
+        [FIRN_TRAINING_ZERO] = ask->zero,
+        [FIRN_TRAINING_LORA_PRECISION] = ask->lora_precision,
+        [FIRN_TRAINING_LORA] = rank,
+        [FIRN_TRAINING_LORA_ON] = ask->lora_on,
+        [FIRN_TRAINING_OFFLOAD] = ask->offload,
+        [FIRN_TRAINING_ACCUMULATION] = passes,
+    };
+    struct firn_training training = {0};
+    if (ask->lora > 0)
+        snprintf(rank, sizeof rank, "%d", ask->lora);
+    if (ask->accumulation > 0)
+        snprintf(passes, sizeof passes, "%d", ask->accumulation);
+    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
+        if (said[i] != NULL)
+            firn_training_set(&training, (enum firn_training_setting)i,
+                              said[i]);
+    return training;
+}
+
+/* The model with all its words makes sense: firn/peak.h takes it. */
+static enum firn_status check_model(const struct reading *r)
+{
+    struct firn_error inner = {0};
+    struct firn_peak_job peak = {.seq = r->ask.seq, .micro_batch = 1};
+    if (GROUP(model) == 0)
+        return FIRN_OK;
+    if (r->ask.config[0] != '\0')
+        peak.arch = r->arch;
+    else if (firn_arch_find(&peak.arch, r->ask.app, NULL) != FIRN_OK)
+        return FIRN_OK; /* numbers alone */
+    struct firn_training training = training_of(&r->ask);
+    firn_training_peak(&training, &peak);
+    if (LINE(lora) != 0 && peak.adapter == FIRN_ADAPTER_NONE)
+        return contradiction(r, LINE(lora),
+                             "'lora' and 'mode: full' contradict each other");
+    if (firn_peak_check(&peak, &inner) != FIRN_OK)
+        return contradiction(r, GROUP(model), inner.text);
+    return FIRN_OK;
+}
+
 static enum firn_status finish(struct reading *r)
 {
     const struct live_ask *ask = &r->ask;
@@ -433,7 +613,9 @@ static enum firn_status finish(struct reading *r)
     if (GROUP(model) != 0 && LINE(gpus_min) == 0 && LINE(batch) == 0)
         return contradiction(r, GROUP(model),
                              "a model without 'gpus' needs 'batch'");
+    finish_words(r);
     finish_defaults(r);
+    FIRN_TRY(check_model(r));
     if (LINE(threads) != 0 && ask->threads < ask->gpus_max)
         return contradiction(r, LINE(threads),
                              "'threads' must be at least the most 'gpus'");
@@ -491,24 +673,6 @@ static bool may_merge(const struct live_ask *ask)
            ask->dataset[0] != '\0';
 }
 
-/* Words that a newer firnd accepted and this one does not know count as not
- * said. */
-static struct firn_training training_of(const struct live_ask *ask)
-{
-    const char *const said[FIRN_TRAINING_SETTINGS] = {
-        [FIRN_TRAINING_PRECISION] = ask->precision,
-        [FIRN_TRAINING_OPTIMIZER] = ask->optimizer,
-        [FIRN_TRAINING_ATTENTION] = ask->attention,
-        [FIRN_TRAINING_CHECKPOINTING] = ask->checkpointing,
-    };
-    struct firn_training training = {0};
-    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
-        if (said[i] != NULL)
-            firn_training_set(&training, (enum firn_training_setting)i,
-                              said[i]);
-    return training;
-}
-
 void jobfile_spec(const struct live_ask *ask, double submit_s,
                   struct firn_job_spec *out)
 {
@@ -536,5 +700,6 @@ void jobfile_spec(const struct live_ask *ask, double submit_s,
         .one_type = is_of_one_type(ask),
         .best_effort = strcmp(ask->guarantee, "none") == 0,
         .training = training_of(ask),
+        .config = ask->config,
         .cannot = FIRN_CAN_ALL & ~abilities_asked(ask)};
 }

@@ -40,7 +40,8 @@ static struct tree *top(const struct build *b)
 }
 
 /* An argument of `run: [...]` or a value of `env: {...}`: bytes for a program,
- * which are always shown escaped. "python3 -c" takes programs of many lines. */
+ * which are always shown escaped. "python3 -c" takes programs of many lines. So
+ * does the text of a config.json. */
 static bool is_program(const struct build *b)
 {
     const struct tree *parent = top(b);
@@ -48,6 +49,9 @@ static bool is_program(const struct build *b)
         return false;
     if (parent->kind == TREE_LIST)
         return strcmp(parent->key, "run") == 0;
+    if (b->key != NULL && strcmp(b->key, "config") == 0 &&
+        strcmp(parent->key, "model") == 0)
+        return true;
     return b->key != NULL && strcmp(parent->key, "env") == 0;
 }
 

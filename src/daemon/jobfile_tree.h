@@ -4,7 +4,8 @@
  * text or a list), which a schema cannot say. Refused with a sentence and a
  * line: text that is not YAML, a second document, aliases, anchors, tags, keys
  * that are not scalars or come twice, control characters, also escaped ones
- * (but line feeds and tabs are allowed in items of `run` and values of `env`),
+ * (but line feeds and tabs are allowed in items of `run`, values of `env` and
+ * `config` of `model`),
  * and more than the limits below.
  */
 #ifndef DAEMON_JOBFILE_TREE_H

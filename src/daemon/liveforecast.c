@@ -28,7 +28,8 @@
 struct place {
     int gpus, batch, seq, threads;
     uint32_t types;
-    double frozen_max;
+    double frozen_max, mem_ratio;
+    unsigned cannot;
     struct firn_training training;
     char *app;
 };
@@ -129,6 +130,7 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
          place->seq == spec->seq && place->threads == spec->threads &&
          place->types == job->type_mask &&
          place->frozen_max == spec->frozen_max &&
+         place->mem_ratio == spec->mem_ratio && place->cannot == spec->cannot &&
          memcmp(&place->training, &spec->training, sizeof place->training) ==
              0 &&
          place->app != NULL && strcmp(place->app, spec->app) == 0))
@@ -141,6 +143,8 @@ static struct forecaster_key key_as(struct liveforecast *f, firn_job_id id,
         .threads = spec->threads,
         .types = job->type_mask,
         .frozen_max = spec->frozen_max,
+        .mem_ratio = spec->mem_ratio,
+        .cannot = spec->cannot,
         .training = spec->training,
         .app = mem_strdup(spec->app),
     };
@@ -302,4 +306,23 @@ struct firn_way liveforecast_held(struct liveforecast *f, firn_job_id id,
                                   const struct firn_job *job)
 {
     return forecaster_held(f->forecaster, key_as(f, id, job), job, f->counts);
+}
+
+int liveforecast_executors(struct liveforecast *f, firn_job_id id,
+                           const struct firn_job *job, firn_type_id type,
+                           struct firn_executor_ways *out)
+{
+    return forecaster_executors(f->forecaster, key_as(f, id, job), job, type,
+                                out);
+}
+
+bool liveforecast_lay_out(struct liveforecast *f, firn_job_id id,
+                          const struct firn_job *job,
+                          struct firn_waste_type *types)
+{
+    struct firn_way way = liveforecast_held(f, id, job);
+    if ((way.tunes & FIRN_TUNE_EXECUTORS) == 0)
+        return false;
+    return forecaster_lay_out(f->forecaster, key_as(f, id, job), job, &way,
+                              types);
 }

@@ -76,6 +76,7 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         pairs.n > 0)
         liveforecast_load_pairs(loop->desk.forecast, pairs.at);
     buf_release(&pairs);
+    loop_memory_load(loop);
     loop->desk.merges = livemerge_new();
     load_merges(loop);
     enum firn_status status = loop_new_round(loop, policy, err);
@@ -88,6 +89,12 @@ static enum firn_status open_http(struct loop *loop,
                                   const struct loop_setup *setup,
                                   struct firn_error *err)
 {
+    struct firn_buf path = {0};
+    struct firn_error none = {0};
+    buf_printf(&path, "%s/audit.log", setup->config->state);
+    if (!setup->is_deaf && audit_open(&loop->audit, path.at, &none) != FIRN_OK)
+        log_warn("there is no audit: %s", none.text);
+    buf_release(&path);
     struct api_host host = loop_host(loop);
     FIRN_TRY(api_new(&loop->api, &host, err));
     if (setup->is_deaf)
@@ -95,12 +102,24 @@ static enum firn_status open_http(struct loop *loop,
     struct http_config config = {.socket = setup->config->socket,
                                  .address = setup->config->listen,
                                  .token = setup->token,
+                                 .group = setup->config->socket_group,
+                                 .certificate = setup->certificate,
+                                 .key = setup->key,
                                  .job_of_token = api_job_of_token,
+                                 .user_of_token = api_user_of_token,
+                                 .role_of_uid = api_role_of_uid,
+                                 .session_of_token = api_session_of_token,
+                                 .is_open = api_is_open,
                                  .handle = api_handle,
                                  .refused = api_count,
                                  .turned_away = api_turned_away,
                                  .arg = loop->api};
     FIRN_TRY(http_open(&loop->http, &config, err));
+    if (config.address != NULL)
+        log_info("listens on %s://%.*s:%d",
+                 config.certificate != NULL ? "https" : "http",
+                 (int)(strrchr(config.address, ':') - config.address),
+                 config.address, http_port(loop->http));
     return config_url(setup->config, loop->dock.engine->is_remote,
                       http_port(loop->http), &loop->dock.url, err);
 }
@@ -194,7 +213,9 @@ void loop_close(struct loop *loop)
     }
     http_close(loop->http);
     api_free(loop->api);
+    audit_close(loop->audit);
     round_free(loop->desk.round);
+    foreseen_free(loop->foreseen);
     desk_close(&loop->desk);
     dock_close(&loop->dock);
     retain_free(loop->retain);

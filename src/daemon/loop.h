@@ -18,6 +18,7 @@ struct loop;
 struct loop_setup {
     const struct config *config;          /* finished */
     const char *token;                    /* the operator's; NULL: none */
+    const char *certificate, *key;        /* of TLS; NULL: none */
     const struct firn_engine_def *engine; /* NULL: the one config names */
     bool is_deaf;                         /* no HTTP: for tests */
     int argc;                             /* firnd's flags, to be read again */

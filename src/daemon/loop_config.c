@@ -202,7 +202,11 @@ static void name_fixed(const struct loop *loop, const struct config *fresh)
                  {"gpus", now->gpus, fresh->gpus},
                  {"state", now->state, fresh->state},
                  {"socket", now->socket, fresh->socket},
-                 {"listen", now->listen, fresh->listen}};
+                 {"socket-group", now->socket_group, fresh->socket_group},
+                 {"launcher", now->launcher, fresh->launcher},
+                 {"listen", now->listen, fresh->listen},
+                 {"tls-cert", now->tls_cert, fresh->tls_cert},
+                 {"tls-key", now->tls_key, fresh->tls_key}};
     struct firn_buf before = {0}, after = {0};
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         if (is_other(fixed[i].before, fixed[i].after))

@@ -61,6 +61,26 @@ static void order_settings(struct loop *loop, struct live_job *job,
         orders->batch = job->ask.batch_max;
 }
 
+/* How many processes a GPU of each type gets when the job starts there. */
+static void order_executors(struct loop *loop, struct live_job *job,
+                            const struct firn_alloc *to)
+{
+    const struct track *track = desk_track(&loop->desk, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
+    struct firn_waste_type types[FIRN_TYPES_MAX];
+    memset(job->executors, 0, sizeof job->executors);
+    if (in_round == NULL || (to->tunes & FIRN_TUNE_EXECUTORS) == 0)
+        return;
+    struct firn_job as = *in_round;
+    as.held = *to;
+    if (!liveforecast_lay_out(loop->desk.forecast, job->id, &as, types))
+        return;
+    for (int t = 0; t < loop->dock.cluster.ntypes; t++)
+        if (types[t].threads > 0)
+            job->executors[t] = (unsigned char)types[t].executors;
+}
+
 void loop_orders(struct loop *loop, struct live_job *job,
                  const struct firn_alloc *to)
 {
@@ -73,6 +93,7 @@ void loop_orders(struct loop *loop, struct live_job *job,
         orders.nfrozen = 0; /* this policy leaves all layers in training */
     if (to->nparts > 0)
         order_settings(loop, job, to, &orders);
+    order_executors(loop, job, to);
     book_wrote(loop->book, book_orders(loop->book, job, &orders, &err), &err);
 }
 
@@ -234,7 +255,17 @@ static bool setting(void *state, const struct firn_job *job,
         loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, way, out);
 }
 
+static int executors(void *state, const struct firn_job *job, firn_type_id type,
+                     struct firn_executor_ways *out)
+{
+    const struct loop *loop = state;
+    return liveforecast_executors(loop->desk.forecast,
+                                  desk_book_id(&loop->desk, job->id), job, type,
+                                  out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .executors = executors,
                                                       .setting = setting,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
@@ -243,6 +274,14 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                           slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
+
+static int ahead_s(void *state)
+{
+    const struct dock *dock = &((const struct loop *)state)->dock;
+    return dock->engine->ahead_s != NULL
+               ? dock->engine->ahead_s(dock->engine_state)
+               : 0;
+}
 
 void loop_engine_init(struct loop *loop)
 {
@@ -255,6 +294,7 @@ void loop_engine_init(struct loop *loop)
         .now_s = now_s,
         .apply = apply,
         .settled = settled,
+        .ahead_s = ahead_s,
     };
 }
 
@@ -406,6 +446,7 @@ static void on_end(struct loop *loop, struct live_job *job,
                              .end = event,
                              .nofacts = partner == NULL ? LIFE_IS_PARTNERED : 0,
                              .words = {.why = why}};
+    loop_memory_ended(loop, job, event);
     if (event->kind == FIRN_EVENT_LEFT) {
         what.event = LIFE_LEFT;
         loop_stopped_text(job, event->end, ran_s, why);

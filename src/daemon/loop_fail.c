@@ -11,7 +11,8 @@
  * memory the next try asks for: half more than it asked for or was expected to
  * need (by its profile or shape), or what it was seen to use if that is more;
  * and if it had a GPU for itself, more than that GPU has. When no GPU has so
- * much, it has failed.
+ * much, it has failed. A language model whose memory firn/peak.h predicts gets
+ * another plan instead, by a raised prediction (loop_memory.c).
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -94,12 +95,18 @@ static bool is_log_refused(const struct loop *loop, const struct live_job *job,
     return is_refused;
 }
 
-static void judge_memory(struct loop *loop, const struct live_job *job,
+static void judge_memory(struct loop *loop, struct live_job *job,
                          struct happening *what, char why[LIVE_TEXT])
 {
     int most = job->ask.retry_on_failure ? job->ask.retries_max : 0;
-    double need = more_memory(loop, job, desk_track(&loop->desk, job->id));
+    enum loop_memory plan = loop_memory_ran_out(loop, job, why);
     what->event = LIFE_FAILED_MEMORY;
+    if (plan != LOOP_MEMORY_UNKNOWN) {
+        if (plan == LOOP_MEMORY_REPLAN && job->nretries <= most)
+            what->facts |= LIFE_IS_MAY_RETRY;
+        return;
+    }
+    double need = more_memory(loop, job, desk_track(&loop->desk, job->id));
     if (job->nretries > most || need <= 0) {
         snprintf(why, LIVE_TEXT,
                  "ran out of memory%s; ask for larger GPUs (gpu:) or use a "
@@ -116,7 +123,7 @@ static void judge_memory(struct loop *loop, const struct live_job *job,
              "ran out of memory; tried once more with %.1f GiB a GPU", need);
 }
 
-void loop_judge_failure(struct loop *loop, const struct live_job *job,
+void loop_judge_failure(struct loop *loop, struct live_job *job,
                         struct happening *what, char why[LIVE_TEXT])
 {
     const struct firn_event *event = what->end;

@@ -5,9 +5,13 @@
  */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/str.h"
 #include "daemon/loopwork.h"
+#include "engine/launcher.h"
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static double now_s(void *arg)
 {
@@ -100,6 +104,11 @@ static void not_merged(void *arg, const struct live_job *job,
     desk_not_merged(&((struct loop *)arg)->desk, job, json);
 }
 
+static void memory(void *arg, const struct live_job *job, struct firn_buf *json)
+{
+    loop_memory_json(arg, job, json);
+}
+
 static enum firn_status why(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
@@ -115,6 +124,15 @@ static enum firn_status eta(void *arg, struct live_job *job,
     return status;
 }
 
+static enum firn_status forecast(void *arg, struct firn_buf *json,
+                                 struct firn_error *err)
+{
+    double began_s = clock_elapsed_s();
+    enum firn_status status = dryrun_all(arg, json, err);
+    ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
+    return status;
+}
+
 static enum firn_status plan(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err)
 {
@@ -122,6 +140,13 @@ static enum firn_status plan(void *arg, struct live_ask *ask,
     enum firn_status status = dryrun_plan(arg, ask, json, err);
     ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
     return status;
+}
+
+static void board_url(void *arg, struct firn_buf *out)
+{
+    const struct loop *loop = arg;
+    if (loop->http != NULL)
+        config_board_url(loop->config, http_port(loop->http), out);
 }
 
 static void handled(void *arg, const char *method, const char *route,
@@ -193,6 +218,50 @@ static enum firn_status set_policy(void *arg, const char *name,
     return status;
 }
 
+/* The name of firnd's own user. */
+static bool is_own_name(const char *user)
+{
+    char room[4096];
+    struct passwd entry, *found = NULL;
+    return getpwuid_r(geteuid(), &entry, room, sizeof room, &found) == 0 &&
+           found != NULL && strcmp(entry.pw_name, user) == 0;
+}
+
+/* With a launcher the launcher says whose jobs it runs. Without one jobs run as
+ * firnd's own user: that user and operators, who may do all that firnd may,
+ * submit. */
+static enum firn_status may_run(void *arg, const struct http_caller *caller,
+                                struct firn_error *err)
+{
+    const struct loop *loop = arg;
+    const char *launcher = loop->config->launcher;
+    struct launchmsg msg = {.kind = LAUNCHMSG_CHECK};
+    long number;
+    if (launcher != NULL) {
+        if (!str_copy(msg.user, sizeof msg.user, caller->user) ||
+            strchr(msg.user, ' ') != NULL)
+            return firn_fail(err, FIRN_EREFUSED,
+                             "'%.60s' is no user of firnd's host",
+                             caller->user);
+        return launcher_ask(launcher, &msg, &number, err);
+    }
+    if (caller->role == ACCESS_OPERATOR || is_own_name(caller->user))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EREFUSED,
+                     "this firnd runs all jobs as its own user and takes none "
+                     "of user %.60s: its administrator has to start "
+                     "firn-launch (docs/admin.md)",
+                     caller->user);
+}
+
+static enum access_role role_of_uid(void *arg, uid_t uid, const char *user)
+{
+    const struct config *config = ((struct loop *)arg)->current;
+    const struct access_lists lists = {config->operators, config->users,
+                                       config->viewers};
+    return access_role_of_uid(&lists, uid, user);
+}
+
 struct api_host loop_host(struct loop *loop)
 {
     return (struct api_host){
@@ -200,6 +269,7 @@ struct api_host loop_host(struct loop *loop)
         .book = loop->book,
         .store = loop->store,
         .metrics = loop->metrics,
+        .audit = loop->audit,
         .engine = loop->dock.engine->name,
         .now_s = now_s,
         .nodes = nodes,
@@ -214,9 +284,14 @@ struct api_host loop_host(struct loop *loop)
         .set_policy = set_policy,
         .waits = waits,
         .not_merged = not_merged,
+        .memory = memory,
         .why = why,
         .eta = eta,
+        .forecast = forecast,
         .plan = plan,
+        .board_url = board_url,
         .handled = handled,
+        .may_run = may_run,
+        .role_of_uid = role_of_uid,
         .log_path = log_path};
 }

@@ -43,6 +43,8 @@ static bool is_outdated(const struct loop *loop, const struct live_job *job,
            spec.gpus != in_round->spec.gpus ||
            spec.priority != in_round->spec.priority ||
            spec.mem_gib != in_round->spec.mem_gib ||
+           (spec.mem_ratio != in_round->spec.mem_ratio &&
+            in_round->held.nparts == 0) ||
            spec.cannot != in_round->spec.cannot;
 }
 

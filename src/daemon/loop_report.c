@@ -90,8 +90,10 @@ static void look_at_gpus(struct loop *loop, firn_job_id id,
 {
     struct firn_load load;
     if (loop->dock.engine->load != NULL &&
-        loop->dock.engine->load(loop->dock.engine_state, id, &load))
+        loop->dock.engine->load(loop->dock.engine_state, id, &load)) {
         liveforecast_sampled(loop->desk.forecast, id, in_round, &load);
+        loop_memory_sampled(loop, book_job(loop->book, id), load.mem_gib);
+    }
 }
 
 /* It runs on what the round gave it, and said how fast. */
@@ -138,7 +140,7 @@ static void learn_abilities(struct loop *loop, struct live_job *job,
                             const struct track *track)
 {
     const struct firn_job *in_round = desk_job(&loop->desk, track);
-    unsigned cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
+    unsigned cannot = desk_cannot(&loop->desk, job);
     if (in_round == NULL || in_round->spec.cannot == cannot)
         return;
     loop_changed(loop, job);
@@ -159,6 +161,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
         return;
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
+    loop_memory_reported(loop, job);
     if (progress < 0 || !(track->duration_s > 0))
         return;
     double done_s = progress * track->duration_s;

@@ -28,6 +28,7 @@ struct loop {
     struct desk desk;
     struct dock dock;
     struct http *http;
+    struct audit *audit; /* NULL: it cannot be written */
     struct api *api;
     struct metrics *metrics;
     struct retain *retain;  /* what is removed at present; NULL: nothing */
@@ -35,6 +36,7 @@ struct loop {
     double answered_s;      /* the last answers went out */
     bool is_broken;         /* nothing more is written */
     volatile int wants_stop;
+    struct foreseen *foreseen;     /* the last forecast of all; or NULL */
     struct api_node *nodes;        /* shown to the API */
     VEC(struct api_setting) shown; /* too */
     struct arena shown_text;
@@ -141,7 +143,7 @@ void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
 /* --- failures: loop_fail.c ----------------------------------------------- */
 
 /* Which failure it is, whether there may be another try, and a sentence. */
-void loop_judge_failure(struct loop *loop, const struct live_job *job,
+void loop_judge_failure(struct loop *loop, struct live_job *job,
                         struct happening *what, char why[LIVE_TEXT]);
 /* "with status 3": how a training of two jobs ended. */
 void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT]);
@@ -150,6 +152,33 @@ void loop_failed_text(const struct firn_event *event, char out[LIVE_TEXT]);
 void loop_wait_on(struct loop *loop, struct live_job *job, double failed_s);
 /* Lets in jobs whose wait is over; returns when the next wait is. */
 double loop_retry(struct loop *loop, double now_s);
+
+/* --- memory of language models: loop_memory.c ---------------------------- */
+
+/* Reads what earlier firnds saw; before the round is made. */
+void loop_memory_load(struct loop *loop);
+/* After a report of the job. */
+void loop_memory_reported(struct loop *loop, struct live_job *job);
+/* GiB in use on the fullest of its GPUs, as the engine measures it. */
+void loop_memory_sampled(struct loop *loop, const struct live_job *job,
+                         double gib);
+/* An attempt has ended; before the job's GPUs are taken back. */
+void loop_memory_ended(struct loop *loop, struct live_job *job,
+                       const struct firn_event *event);
+
+enum loop_memory {
+    LOOP_MEMORY_UNKNOWN, /* nothing is predicted of it; `why` is as it was */
+    LOOP_MEMORY_REPLAN,  /* another plan fits */
+    LOOP_MEMORY_NO_PLAN,
+};
+/* It ran out of memory: raises the prediction of its model and mode. `why`
+ * gets predicted beside seen. */
+enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
+                                     char why[LIVE_TEXT]);
+/* Appends an object, predicted and seen of the plan that the job has; nothing
+ * when it has none. */
+void loop_memory_json(const struct loop *loop, const struct live_job *job,
+                      struct firn_buf *out);
 
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 
@@ -231,6 +260,10 @@ void why_waits(const struct loop *loop, const struct live_job *job,
                enum live_reason *reason, char text[LIVE_TEXT]);
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
+/* All jobs at once, from what was found before where that is good enough. */
+enum firn_status dryrun_all(struct loop *loop, struct firn_buf *json,
+                            struct firn_error *err);
+void foreseen_free(struct foreseen *foreseen);
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
 

@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,7 +55,8 @@ static int run(struct config *config, int argc, char *const *argv)
     struct loop *loop = NULL;
     struct loop_setup setup = {.config = config, .argc = argc, .argv = argv};
     if (config_check_user(config, geteuid(), &err) != FIRN_OK ||
-        config_token(config, &setup.token, &err) != FIRN_OK)
+        config_token(config, &setup.token, &err) != FIRN_OK ||
+        config_tls(config, &setup.certificate, &setup.key, &err) != FIRN_OK)
         return wrong(&err, 2);
     /* A policy in a shared object: its name is known to settings then. */
     if (strchr(config->policy, '/') != NULL &&
@@ -64,8 +66,12 @@ static int run(struct config *config, int argc, char *const *argv)
         log_warn("firnd runs as root, as --allow-root allows: every job runs "
                  "as root");
     config_make_parents(config);
+    if (config->launcher != NULL)
+        umask(066); /* users pass through folders, and read no file of ours */
     if (ownfolder_make(config->state, OWNFOLDER_STATE, &err) != FIRN_OK)
         return wrong(&err, 2);
+    if (config->launcher != NULL && chmod(config->state, 0711) != 0)
+        log_warn("users cannot reach their folders in '%s'", config->state);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,

@@ -118,7 +118,7 @@ void past_spec(const struct past *past, struct firn_job_spec *spec)
         double rate = speed(past, &start->held) * start->held.ngpus;
         if (is_model && is_here(past, &start->held)) {
             struct llmspot spot = llmjobs_held(past->cluster, &start->held);
-            rate = llmjobs_rate(&model, &spot, 0) * spec->gpus;
+            rate = llmjobs_rate(&model, &spot, (struct llmhow){0}) * spec->gpus;
         }
         gpu_s += start->ran_s * rate;
     }

@@ -62,7 +62,7 @@ static bool read_node(const char **at, struct firn_alloc *out)
     return *(*at)++ == ']';
 }
 
-/* "/s", "/p4" */
+/* "/s", "/p4", "/p4t2", "/o", "/r" */
 static bool read_split(const char **at, struct firn_how *how)
 {
     bool is_good = true;
@@ -73,6 +73,14 @@ static bool read_split(const char **at, struct firn_how *how)
         how->parallel = FIRN_PARALLEL_PIPELINE;
         *at += 2;
         is_good = recover_number(at, FIRN_NODE_GPUS_MAX, &how->stages);
+        if (is_good && **at == 't') {
+            ++*at;
+            is_good = recover_number(at, FIRN_NODE_GPUS_MAX, &how->tensor);
+        }
+    } else if ((*at)[0] == '/' && ((*at)[1] == 'o' || (*at)[1] == 'r')) {
+        how->parallel =
+            (*at)[1] == 'o' ? FIRN_PARALLEL_OFFLOAD : FIRN_PARALLEL_RECOMPUTE;
+        *at += 2;
     }
     return is_good;
 }

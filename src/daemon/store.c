@@ -66,6 +66,9 @@ static const char *const texts[SQL_N] = {
                       " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text, caller FROM events"
                        " WHERE id > ?1 ORDER BY id LIMIT ?2",
+    [SQL_EACH_BACK] = "SELECT id, at_s, job, kind, text, caller FROM events"
+                      " WHERE id < ?1 AND id >= ?2 AND (?3 = '' OR kind = ?3)"
+                      " AND (?4 < 0 OR job = ?4) ORDER BY id DESC",
     [SQL_ADD_REPORT] = "INSERT INTO reports (job, epoch, at_s, report)"
                        " VALUES (?1, ?2, ?3, ?4)",
     [SQL_EACH_REPORT] = "SELECT epoch, at_s, report FROM reports"
@@ -362,6 +365,20 @@ enum firn_status store_each_event(struct store *store, int64_t after,
     sqlite3_stmt *sql = store_sql(store, SQL_EACH_EVENT);
     sqlite3_bind_int64(sql, 1, after);
     sqlite3_bind_int64(sql, 2, most < INT64_MAX ? (int64_t)most : INT64_MAX);
+    return each(store, sql, show_event, &look, err);
+}
+
+enum firn_status store_each_event_back(struct store *store,
+                                       const struct store_events *which,
+                                       store_event_fn *fn, void *arg,
+                                       struct firn_error *err)
+{
+    struct event_look look = {fn, arg};
+    sqlite3_stmt *sql = store_sql(store, SQL_EACH_BACK);
+    sqlite3_bind_int64(sql, 1, which->before);
+    sqlite3_bind_int64(sql, 2, which->from);
+    store_bind(sql, 3, which->kind);
+    sqlite3_bind_int64(sql, 4, which->job == FIRN_NO_JOB ? -1 : which->job);
     return each(store, sql, show_event, &look, err);
 }
 

@@ -163,6 +163,17 @@ typedef bool store_event_fn(void *arg, const struct store_event *event);
 enum firn_status store_each_event(struct store *store, int64_t after,
                                   size_t most, store_event_fn *fn, void *arg,
                                   struct firn_error *err);
+/* The same from the newest on: ids from `from` to below `before`, of one kind
+ * ("": all) and one job (FIRN_NO_JOB: all). */
+struct store_events {
+    int64_t before, from;
+    const char *kind;
+    firn_job_id job;
+};
+enum firn_status store_each_event_back(struct store *store,
+                                       const struct store_events *which,
+                                       store_event_fn *fn, void *arg,
+                                       struct firn_error *err);
 typedef bool store_attempt_fn(void *arg, const struct store_attempt *attempt);
 enum firn_status store_each_attempt(struct store *store, firn_job_id job,
                                     store_attempt_fn *fn, void *arg,

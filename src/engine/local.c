@@ -316,6 +316,12 @@ static const struct firn_option options[] = {
      .fallback = "/proc/self/exe",
      .help = "supervisor program, run as PROGRAM --shepherd FOLDER",
      .offset = offsetof(struct local, shepherd)},
+    {.name = "launcher",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .help = "socket of firn-launch, which runs jobs as their users; empty: "
+             "jobs run as firnd's user",
+     .offset = offsetof(struct local, launcher)},
     {.name = "pass-env",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",
@@ -362,4 +368,5 @@ const struct firn_engine_def firn_engine_local = {
     .cancel = cancel,
     .phase = phase,
     .load = load,
+    .has_executors = true,
 };

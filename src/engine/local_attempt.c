@@ -35,10 +35,12 @@
  */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "base/str.h"
 #include "engine/attemptfiles.h"
 #include "engine/cgroup.h"
 #include "engine/herd.h"
 #include "engine/holding.h"
+#include "engine/launcher.h"
 #include "engine/localwork.h"
 #include "engine/procs.h"
 #include "engine/shepherd.h"
@@ -148,6 +150,24 @@ bool local_is_blind(const struct localjob *job)
             (job->base.watch < 0 || job->scan_s > 0)); /* its folder is gone */
 }
 
+/* Has the launcher kill what is left of a job's processes of other users, which
+ * we can neither see nor signal; how many there were. */
+static size_t launched_left(const struct local *local, struct localjob *job)
+{
+    struct launchmsg msg = {.kind = LAUNCHMSG_END, .job = job->base.id};
+    struct firn_error err = {0};
+    long number = 0;
+    if (local->launcher[0] == '\0' ||
+        !str_copy(msg.mark, sizeof msg.mark, local->host.mark))
+        return 0;
+    if (launcher_ask(local->launcher, &msg, &number, &err) != FIRN_OK) {
+        roster_unsure(&job->base, "", EAGAIN);
+        log_warn("job %d: %s", job->base.id, err.text);
+        return 1; /* not known: it is asked again */
+    }
+    return number > 0 ? (size_t)number : 0;
+}
+
 /* Kills all processes of the attempt. False: a search of all processes of the
  * host found none. `above` is the job's folder; -1: it does not exist.
  * `with_shepherd` false: a shepherd that was not found before is left alone. It
@@ -175,6 +195,7 @@ static bool kill_marked(const struct local *local, struct localjob *job,
     bool is_in_cgroup =
         job->pid != 0 && cgroup_end((enum cgroup_mode)local->cgroup, group);
     size_t n = procs_kill_marked(&marks, &job->orphans);
+    n += launched_left(local, job);
     bool is_unsure = job->orphans.error != 0;
     if (is_unsure)
         roster_unsure(&job->base, "", job->orphans.error);

@@ -51,6 +51,10 @@ static void find_foreign(const struct local *local,
         if (gpu == NULL)
             continue;
         enum gpu_use use = nvml_use(&local->gpus.nvml, gpu->device);
+        if (use == GPU_FOREIGN && local->launcher[0] != '\0' &&
+            roster_is_held(&local->roster, part, bit))
+            use = GPU_OURS; /* the user's processes, whose environment firnd
+                               may not read */
         if (use == GPU_FOREIGN)
             *foreign |= bit;
         else if (use == GPU_UNSURE &&

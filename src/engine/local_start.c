@@ -21,8 +21,10 @@
 #define _GNU_SOURCE
 #include "base/failpoint.h"
 #include "base/fdlimit.h"
+#include "base/str.h"
 #include "engine/herd.h"
 #include "engine/holding.h"
+#include "engine/launcher.h"
 #include "engine/launchfile.h"
 #include "engine/localwork.h"
 #include "engine/passenv.h"
@@ -109,8 +111,35 @@ static int spawn(const struct local *local, const char *folder,
     return error;
 }
 
+/* The launcher starts the shepherd and tells its process number. */
+static enum firn_status ask_launcher(struct local *local, struct localjob *job,
+                                     const char *user, pid_t *pid,
+                                     struct firn_error *err)
+{
+    struct launchmsg msg = {.kind = LAUNCHMSG_START,
+                            .job = job->base.id,
+                            .attempt = job->base.attempt};
+    long number = 0;
+    if (!str_copy(msg.user, sizeof msg.user, user) ||
+        !str_copy(msg.mark, sizeof msg.mark, local->host.mark))
+        return firn_fail(err, FIRN_EINVAL, "jobs of '%.80s' cannot be started",
+                         user);
+    failpoint("engine.fork.before");
+    FIRN_TRY(launcher_ask(local->launcher, &msg, &number, err));
+    failpoint("engine.fork.after");
+    *pid = (pid_t)number;
+    return FIRN_OK;
+}
+
+static void watch_shepherd(struct local *local, struct localjob *job, pid_t pid)
+{
+    job->pid = pid;
+    job->start = procs_start(pid);
+    local_watch_pid(local, job);
+}
+
 static enum firn_status start_shepherd(struct local *local,
-                                       struct localjob *job,
+                                       struct localjob *job, const char *user,
                                        struct firn_error *err)
 {
     char folder[4200];
@@ -120,6 +149,12 @@ static enum firn_status start_shepherd(struct local *local,
     if (n < 0 || (size_t)n >= sizeof folder)
         return firn_fail(err, FIRN_EINVAL,
                          "the path of its folder is too long");
+    if (local->launcher[0] != '\0') {
+        roster_watch(&local->roster, &job->base);
+        FIRN_TRY(ask_launcher(local, job, user, &pid, err));
+        watch_shepherd(local, job, pid);
+        return FIRN_OK;
+    }
     char mark[HERD_TEXT];
     herd_shepherd(mark, local->host.mark, job->base.id, job->base.attempt);
     VEC(char *) variables = {0};
@@ -135,9 +170,7 @@ static enum firn_status start_shepherd(struct local *local,
     if (error != 0)
         return firn_fail(err, FIRN_EIO, "cannot run '%.200s': %s",
                          local->shepherd, strerror(error));
-    job->pid = pid;
-    job->start = procs_start(pid);
-    local_watch_pid(local, job);
+    watch_shepherd(local, job, pid);
     return FIRN_OK;
 }
 
@@ -153,7 +186,7 @@ static enum firn_status prepare(struct local *local, struct localjob *job,
         &job->base, launch, &(struct roster_file){.file = &file}, err);
     launchfile_release(&file);
     FIRN_TRY(status);
-    return start_shepherd(local, job, err);
+    return start_shepherd(local, job, launch->user, err);
 }
 
 /* True: no process of the host belongs to this job. Otherwise those processes

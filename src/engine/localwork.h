@@ -37,6 +37,7 @@ struct localboard {
 struct local {
     char spec[FIRN_TEXT_MAX], shepherd[FIRN_TEXT_MAX];
     char pass_env[FIRN_TEXT_MAX]; /* engine/passenv.h */
+    char launcher[FIRN_TEXT_MAX]; /* engine/launcher.h; "": none */
     int cgroup;
     double force_s;         /* wait after both graces */
     double foreign_every_s; /* between looks for foreign processes */

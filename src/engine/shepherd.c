@@ -136,9 +136,11 @@ static int leave(struct shepherd *s)
     return SHEPHERD_OVER;
 }
 
-static int run(const char *folder, enum shepherd_kind kind)
+static int run(const char *folder, enum shepherd_kind kind,
+               const struct identity *user)
 {
     struct shepherd s = shepherd_new(folder, kind);
+    s.user = user;
     failpoint("shepherd.enter.before");
     int code = enter(&s);
     if (code == SHEPHERD_OVER) {
@@ -160,15 +162,27 @@ static int run(const char *folder, enum shepherd_kind kind)
 
 int shepherd_main(const char *folder)
 {
-    return run(folder, SHEPHERD_LOCAL);
+    return run(folder, SHEPHERD_LOCAL, NULL);
+}
+
+/* Started by the launcher as root: see engine/identity.h. */
+static int run_for_user(const char *own, const char *user, const char *folder)
+{
+    struct identity firnd, worker;
+    if (!identity_read(own, &firnd) || !identity_read(user, &worker) ||
+        !identity_supervise(&firnd))
+        return SHEPHERD_BAD;
+    return run(folder, SHEPHERD_LOCAL, &worker);
 }
 
 int shepherd_args(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--shepherd") == 0)
-        return run(argv[2], SHEPHERD_LOCAL);
+        return run(argv[2], SHEPHERD_LOCAL, NULL);
+    if (argc == 5 && strcmp(argv[1], "--shepherd-for") == 0)
+        return run_for_user(argv[2], argv[3], argv[4]);
     if (argc == 3 && strcmp(argv[1], "--shepherd-slurm") == 0)
-        return run(argv[2], SHEPHERD_SLURM);
+        return run(argv[2], SHEPHERD_SLURM, NULL);
     if (argc == 4 && strcmp(argv[1], "--worker") == 0)
         return shepherd_task(argv[2], argv[3]);
     return -1;

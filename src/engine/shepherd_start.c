@@ -104,6 +104,20 @@ static const char *find_program(const char *name, char **env,
     }
 }
 
+/* In the child: it becomes the user, if there is one. The kernel forgets the
+ * signal of a parent's death at such a change. */
+static bool take_user(const struct shepherd *s)
+{
+    if (s->user == NULL)
+        return true;
+    if (!identity_become(s->user))
+        return false;
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    if (getppid() != s->self)
+        _exit(127); /* the shepherd died */
+    return true;
+}
+
 /* In the child; never returns. */
 static void become(const struct shepherd *s, char **env, char **argv,
                    int report)
@@ -123,7 +137,7 @@ static void become(const struct shepherd *s, char **env, char **argv,
     sigprocmask(SIG_SETMASK, &none, NULL);
     cgroup_enter(&s->cgroup);
     if (dup2(nothing, 0) < 0 || dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0 ||
-        fcntl(s->lock, F_SETFD, 0) != 0 ||
+        fcntl(s->lock, F_SETFD, 0) != 0 || !take_user(s) ||
         chdir(s->kind == SHEPHERD_SLURM ? "/" : s->launch.workdir) != 0)
         error = errno;
     else if ((program = find_program(argv[0], env, path)) == NULL)

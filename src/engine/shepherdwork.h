@@ -14,6 +14,7 @@
 #include "engine/attemptfiles.h"
 #include "engine/cgroup.h"
 #include "engine/gpus.h"
+#include "engine/identity.h"
 #include "engine/joblog.h"
 #include "engine/launchfile.h"
 #include "engine/ports.h"
@@ -59,6 +60,7 @@ struct shepherd {
     struct ports ports;      /* that port and the two above it, kept bound */
     char herd[ATTEMPT_HERD]; /* LOCAL: the variable that marks its processes */
 
+    const struct identity *user; /* workers run as; NULL: as we do */
     enum shepherd_kind kind;
     int notes;               /* inotify on the folder; -1: none */
     bool was_asked_to_leave; /* by a signal or a request */

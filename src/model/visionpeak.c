@@ -15,6 +15,7 @@
  */
 #include <firn/visionpeak.h>
 
+#include "base/fmath.h"
 #include "base/str.h"
 #include "model/peakterms.h"
 #include "model/range.h"
@@ -319,7 +320,7 @@ enum firn_status firn_peak_line_at(const struct firn_peak_points *points,
         return firn_fail(err, FIRN_EINVAL,
                          "the line through both peaks is below 0 at batch %d",
                          batch);
-    double beyond = fmax(0, fmax(log2(x / batch), log2(batch / y)));
+    double beyond = fm_log(fmax(1, fmax(x / batch, batch / y))) / fm_log(2);
     double spread = fmin(0.125, 0.05 * (1 + beyond));
     line.low_mib = (1 - spread) * line.expected_mib;
     line.high_mib = (1 + spread) * line.expected_mib;

@@ -50,16 +50,21 @@
  *   (3) else the emptiest node whole, whatever its type, and (2) for the rest;
  *       of equal ones the smaller GPUs, then the lower id.
  *
+ * A model with a config.json, or with words that the paper does not have (LoRA,
+ * ZeRO, a fused loss, ...; docs/memory.md), is planned with firn/peak.h
+ * whatever `memory` says: its plans are tensor x data x ZeRO or FSDP x passes
+ * (core/llmjobs.c).
+ *
  * As printed, (2) looks at idle GPUs only, and a nearly full node of large GPUs
  * wins over an empty one of small ones, against the paper's prose. Jobs that
  * are no language models have one plan: the GPUs they asked for, of what memory
  * they need.
  *
  * Cost: plans are made once for each (application, batch, sequence, training,
- * limits). GPUs only become fewer within a round, so jobs like one that found
- * no plan are not tried, and the queue is read until all GPUs are taken: at
- * most O(waiting + plans of each kind of job) a round, and O(nodes) for each
- * job that (3) places.
+ * limits, abilities, memory ratio). GPUs only become fewer within a round, so
+ * jobs like one that found no plan are not tried, and the queue is read until
+ * all GPUs are taken: at most O(waiting + plans of each kind of job) a round,
+ * and O(nodes) for each job that (3) places.
  */
 #include <firn/policy.h>
 
@@ -67,26 +72,30 @@
 #include "base/vec.h"
 #include <firn/forecast.h>
 #include <firn/offer.h>
+#include <firn/parallel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum rank { EFFICIENCY, FEWEST, SPEED };
+/* What of a trainer's abilities plans depend on. */
+enum { PLANNED = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES };
 enum memory { OURS, MARP };
 enum others { SMALLEST, FASTEST };
 enum serve { MEMORY, SPEED_TOO };
 
-/* KEY_MAX: eleven numbers of at most 14 characters, and the application. */
+/* KEY_MAX: 22 numbers of at most 14 characters, and the application. */
 enum {
     NOTES = 32,
     APP_MAX = 80,
-    KEY_MAX = 11 * 14 + APP_MAX + 1,
+    KEY_MAX = 22 * 14 + APP_MAX + 1,
     WAYS_MAX = 256
 };
 
 /* A number of GPUs of any of these types. */
 struct frenzy_plan {
     int gpus, tensor;
+    int parallel, passes; /* as in struct firn_how */
     double need_gib, rate;
     uint32_t types;
 };
@@ -156,7 +165,11 @@ static int by_gpus(const void *a, const void *b)
         return p->gpus < q->gpus ? -1 : 1;
     if (p->tensor != q->tensor)
         return p->tensor < q->tensor ? -1 : 1;
-    return firn_cmp(p->need_gib, q->need_gib);
+    if (p->need_gib != q->need_gib)
+        return firn_cmp(p->need_gib, q->need_gib);
+    if (p->parallel != q->parallel)
+        return p->parallel < q->parallel ? -1 : 1;
+    return (p->passes > q->passes) - (p->passes < q->passes);
 }
 
 static int by_rate(const void *a, const void *b)
@@ -174,6 +187,7 @@ static bool is_known(const struct kind *kind, const struct frenzy_plan *plan)
     for (size_t i = 0; i < kind->plans.n; i++) {
         const struct frenzy_plan *old = &kind->plans.at[i];
         if (old->gpus == plan->gpus && old->tensor == plan->tensor &&
+            old->parallel == plan->parallel && old->passes == plan->passes &&
             old->types == plan->types)
             return true;
     }
@@ -189,6 +203,8 @@ static void add_plan(const struct frenzy *frenzy, const struct firn_view *view,
     struct frenzy_plan plan = {
         .gpus = way->way.gpus,
         .tensor = way->way.tensor,
+        .parallel = way->way.parallel,
+        .passes = way->way.passes,
         .rate = way->rate,
         .need_gib = frenzy->memory == MARP ? way->marp_gib : way->mem_gib,
     };
@@ -260,12 +276,27 @@ static void write_key(char key[KEY_MAX], const struct firn_job *job)
     at = put_number(at, job->type_mask);
     at = put_number(at, memory);
     if (is_llm) {
-        const unsigned how[] = {
-            (unsigned)spec->gpus_min,      (unsigned)spec->gpus_max,
-            (unsigned)spec->seq,           (unsigned)spec->batch,
-            spec->training.precision,      spec->training.optimizer,
-            spec->training.attention,      spec->training.checkpointing,
-            spec->cannot & FIRN_CAN_TENSOR};
+        const struct firn_training *train = &spec->training;
+        const unsigned how[] = {(unsigned)spec->gpus_min,
+                                (unsigned)spec->gpus_max,
+                                (unsigned)spec->seq,
+                                (unsigned)spec->batch,
+                                train->precision,
+                                train->optimizer,
+                                train->attention,
+                                train->checkpointing,
+                                train->loss,
+                                train->mode,
+                                train->zero,
+                                train->lora_precision,
+                                train->offload,
+                                train->lora_on,
+                                train->lora,
+                                (unsigned)train->accumulation,
+                                spec->cannot & PLANNED};
+        uint64_t ratio;
+        memcpy(&ratio, &spec->mem_ratio, sizeof ratio);
+        at = put_number(at, ratio);
         for (size_t i = 0; i < sizeof how / sizeof *how; i++)
             at = put_number(at, how[i]);
         size_t n = strnlen(spec->app, APP_MAX);
@@ -424,6 +455,8 @@ static bool place(const struct has *has, const struct firn_job *job,
                                                                  : has->by_size;
     struct firn_how how = FIRN_HOW_AS_SUBMITTED;
     how.tensor = plan->tensor;
+    how.parallel = plan->parallel;
+    how.passes = plan->passes;
     struct firn_want want = {.gpus = plan->gpus, .how = &how};
     bool keeps_type = job->spec.one_type || !has->frenzy->mix;
     if (place_one_type(has, job, plan, order, want, false))
@@ -441,6 +474,21 @@ static bool place(const struct has *has, const struct firn_job *job,
     return firn_plan_give_want(has->plan, job, &want);
 }
 
+/* "plan 1 of 3: tensor 2 x data 4, sharded, 2 passes" */
+static void note_plan(const struct has *has, const struct firn_job *job,
+                      const struct kind *kind, size_t i)
+{
+    const struct frenzy_plan *plan = &kind->plans.at[i];
+    char passes[24] = "";
+    if (plan->passes > 1)
+        snprintf(passes, sizeof passes, ", %d passes", plan->passes);
+    firn_plan_note(has->plan, job, "plan %zu of %zu: tensor %d x data %d%s%s",
+                   i + 1, kind->plans.n, plan->tensor,
+                   plan->gpus / (plan->tensor > 0 ? plan->tensor : 1),
+                   plan->parallel == FIRN_PARALLEL_SHARDED ? ", sharded" : "",
+                   passes);
+}
+
 /* (1): the first plan that can be. */
 static bool serve(const struct has *has, const struct firn_job *job,
                   const struct kind *kind)
@@ -451,10 +499,7 @@ static bool serve(const struct has *has, const struct firn_job *job,
             !place(has, job, plan, kind->is_llm))
             continue;
         if (kind->is_llm)
-            firn_plan_note(has->plan, job,
-                           "plan %zu of %zu: tensor %d x data %d", i + 1,
-                           kind->plans.n, plan->tensor,
-                           plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
+            note_plan(has, job, kind, i);
         return true;
     }
     return false;

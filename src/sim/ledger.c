@@ -122,7 +122,16 @@ static enum firn_status read_gpus(const struct ledger *ledger, int node,
     return FIRN_OK;
 }
 
-/* "/s" or "/p4" at the end is cut off. */
+/* Shares of a stage, "t2"; 1 for none, 0 when it is no number. */
+static int read_shares(char **at)
+{
+    if (**at != 't')
+        return 1;
+    ++*at;
+    return read_int(at);
+}
+
+/* "/s", "/o", "/r", "/p4" or "/p4t2" at the end is cut off. */
 static enum firn_status read_spread(char *text, struct holding *out,
                                     struct firn_error *err)
 {
@@ -132,10 +141,20 @@ static enum firn_status read_spread(char *text, struct holding *out,
     *at++ = '\0';
     char kind = *at;
     at += kind != '\0';
-    out->stages = kind == 's' ? -1 : kind == 'p' ? read_int(&at) : 0;
-    if (*at != '\0' || out->stages == 0 || (kind == 'p' && out->stages < 1))
+    const char *copies = strchr("sor", kind);
+    out->stages = 0;
+    out->shares = 1;
+    if (kind == 'p') {
+        out->stages = read_int(&at);
+        out->shares = read_shares(&at);
+    } else if (kind != '\0' && copies != NULL) {
+        out->stages = -1 - (int)(copies - "sor");
+    }
+    if (*at != '\0' || out->stages == 0 || out->shares < 1 ||
+        (kind == 'p' && out->stages < 1))
         return firn_fail(err, FIRN_EINVAL,
-                         "a model is sharded (/s) or in stages (/p4)");
+                         "a model is sharded (/s, /o), copied (/r) or in "
+                         "stages (/p4, /p4t2)");
     return FIRN_OK;
 }
 
@@ -262,9 +281,11 @@ int ledger_print(const struct ledger *ledger, const struct holding *held,
         buf_puts(out, is_last ? "]" : "");
     }
     if (held->stages < 0)
-        buf_puts(out, "/s");
+        buf_printf(out, "/%c", "sor"[-1 - held->stages]);
     if (held->stages > 0)
         buf_printf(out, "/p%d", held->stages);
+    if (held->stages > 0 && held->shares > 1)
+        buf_printf(out, "t%d", held->shares);
     buf_puts(out, held->is_shared ? "~" : "");
     return nnodes;
 }

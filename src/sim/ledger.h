@@ -46,7 +46,9 @@ struct ledger {
 struct holding {
     VEC(int) gpus;
     bool is_shared;
-    int stages; /* of its model; 0: not cut, -1: sharded */
+    int stages; /* of its model; 0: not cut, -1: sharded, -2: offloaded, -3:
+                 * copies that compute activations again */
+    int shares; /* of each stage; 1 */
 };
 
 /* Appends nodes; they must follow those before. FIRN_EINVAL when not, or when

@@ -174,6 +174,7 @@ static enum firn_status check_kind(struct replay *r,
         return wrong(r, "job %d is moved from %zu GPUs to %zu", job->id,
                      from->gpus.n, n);
     if (to->is_shared == from->is_shared && to->stages == from->stages &&
+        to->shares == from->shares &&
         memcmp(to->gpus.at, from->gpus.at, n * sizeof(int)) == 0)
         return wrong(r, "job %d is moved to where it is", job->id);
     return FIRN_OK;

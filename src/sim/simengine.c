@@ -27,12 +27,6 @@
 #include <math.h>
 #include <string.h>
 
-/* What can be prepared of a start while other jobs still use the GPUs: data
- * loaders, for which Ymir's scheduler gives its signal 30 s before a round. The
- * rest, loading weights, needs the GPUs. A policy that asks for more gets no
- * more. */
-#define AHEAD_MAX_S 30.0
-
 /* As fmin and fmax, which are calls into libm; no argument is NaN. */
 static double earlier(double a, double b)
 {
@@ -212,8 +206,9 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->after = task_of(engine, step->to->how.after);
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
-    double cost_s = restart_cost_s(engine, job) -
-                    earlier(step->to->how.ahead_s, AHEAD_MAX_S);
+    double cost_s =
+        restart_cost_s(engine, job) -
+        earlier(step->to->how.ahead_s, engine->world.options->ahead_s);
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);
     sj->waited_s += ready_s - engine->world.now_s;
@@ -347,6 +342,8 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
         if (is_llm && engine->spec.gpus == 0)
             count_gpus(engine->world.options, &engine->spec);
         stretch(engine->world.options, &engine->spec);
+        if (!engine->world.replans)
+            planjobs_restrict(&engine->spec);
         if (is_llm && engine->spec.gpus > 0)
             llmjobs_restrict(engine->world.options->cluster, &engine->spec,
                              engine->llm_types);
@@ -529,7 +526,7 @@ static enum firn_status measure(struct simengine *engine,
     struct job_accept accept = {.resizes = world->resizes};
     char why[JOB_WHY_MAX];
     if (!job_accept(spec, world->options->cluster, &accept, why) ||
-        llmjobs_is(spec)) /* its shape says all */
+        llmjobs_is(spec) || planjobs_is(spec)) /* its shape says all */
         return FIRN_OK;
     if (spec->is_nominal && spec->app[0] != '\0' &&
         firn_profiles_find(profiles, spec->app, NULL, NULL) == NULL)
@@ -607,6 +604,12 @@ static double waited_s(const void *state, const struct firn_job *job)
                : 0;
 }
 
+static int ahead_s(void *state)
+{
+    const struct simengine *engine = state;
+    return (int)engine->world.options->ahead_s;
+}
+
 const struct firn_engine_def simengine_def = {
     .name = "sim",
     .summary = "virtual time over a trace",
@@ -619,6 +622,7 @@ const struct firn_engine_def simengine_def = {
     .apply = apply,
     .settled = settled,
     .next = next,
+    .ahead_s = ahead_s,
 };
 
 const struct firn_world_def world_honest = {

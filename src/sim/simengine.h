@@ -9,6 +9,7 @@
 #include "base/heap.h"
 #include "base/vec.h"
 #include "core/llmjobs.h"
+#include "core/planjobs.h"
 #include "sim/failure.h"
 #include "sim/handover.h"
 #include "sim/noise.h"

@@ -8,10 +8,12 @@
  * interpolated linearly between them; beyond the last level that one holds.
  */
 #include "sim/tables.h"
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SPILL 0.1 /* of its speed is left to what does not fit its GPUs */
 
@@ -73,6 +75,25 @@ static enum firn_status attach_one(struct tables *tables, size_t i,
     return FIRN_OK;
 }
 
+/* Rubick's tables of plans, those that are there. */
+static enum firn_status read_plans(struct tables *tables, const char *dir,
+                                   struct firn_error *err)
+{
+    size_t n;
+    const struct plan_model *models = plan_models(&n);
+    struct firn_buf path = {0};
+    enum firn_status status = FIRN_OK;
+    tables->plans = mem_new(n, sizeof *tables->plans);
+    for (size_t i = 0; i < n && status == FIRN_OK; i++) {
+        buf_clear(&path);
+        buf_printf(&path, "%s/rubick/placements/%s.csv", dir, models[i].name);
+        if (access(path.at, R_OK) == 0)
+            status = plantable_read(&tables->plans[i], path.at, err);
+    }
+    buf_release(&path);
+    return status;
+}
+
 enum firn_status tables_open(struct tables *out, const char *profiles,
                              const struct firn_cluster *cluster,
                              struct firn_error *err)
@@ -87,6 +108,8 @@ enum firn_status tables_open(struct tables *out, const char *profiles,
     for (size_t i = 0; is_data && i < n && status == FIRN_OK; i++)
         if (is_needed(&tables.known, i))
             status = attach_one(&tables, i, profiles, err);
+    if (status == FIRN_OK && is_data)
+        status = read_plans(&tables, profiles, err);
     if (status == FIRN_OK)
         status = known_link(&tables.known, err);
     if (status == FIRN_OK)
@@ -106,9 +129,15 @@ void tables_close(struct tables *tables)
             steptable_release(&t->levels[k].table);
         mem_free(t->levels);
     }
+    size_t n;
+    plan_models(&n);
+    for (size_t i = 0; tables->plans != NULL && i < n; i++)
+        plantable_release(&tables->plans[i]);
+    mem_free(tables->plans);
     mem_free(tables->of);
     known_close(&tables->known);
     tables->of = NULL;
+    tables->plans = NULL;
 }
 
 void tables_forget_pairs(struct tables *tables)
@@ -139,6 +168,7 @@ enum firn_status tables_forecast_by(struct tables *tables,
 {
     struct known *known = &tables->known;
     known->iteration_s = by == FIRN_SIM_FORECAST_TABLES ? tables_true_s : NULL;
+    known->plans = by == FIRN_SIM_FORECAST_TABLES ? tables->plans : NULL;
     known->is_plain = by == FIRN_SIM_FORECAST_DATA;
     if (by != FIRN_SIM_FORECAST_POLLUX)
         return FIRN_OK;

@@ -18,8 +18,9 @@ struct tables_of {
 };
 
 struct tables {
-    struct known known;   /* first: tables_true_s() relies on it */
-    struct tables_of *of; /* by profile */
+    struct known known;      /* first: tables_true_s() relies on it */
+    struct tables_of *of;    /* by profile */
+    struct plantable *plans; /* by plan_models(); NULL: no tables */
 };
 
 /* `profiles` is "builtin", a folder of profiles, or a data folder (then the

@@ -20,6 +20,9 @@
  *
  * A trainer decides by the fits; how fast that really is, is measured.
  *
+ * A job whose execution plans were measured goes by the row of its plan where
+ * there is one, and by the fitted terms where there is none (core/planjobs.c).
+ *
  * Fine-tuning tasks that are merged, or begin with another's weights, go as
  * transfers.c has it; the work of such a task is its epochs.
  *
@@ -31,6 +34,7 @@
 #include "sim/truth_table.h"
 #include "base/mem.h"
 #include "core/llmjobs.h"
+#include "core/planjobs.h"
 #include "core/threads.h"
 #include "sim/transfers.h"
 #include <math.h>
@@ -135,10 +139,16 @@ static void set_threads(struct going *g, const struct firn_job_spec *spec,
                         const struct firn_alloc *alloc)
 {
     threads_count(g->t->tables.known.cluster, alloc, g->counts);
-    g->ask.tunes &= ~(unsigned)FIRN_TUNE_THREADS;
-    g->threads = (struct threads){
-        &g->t->tables.known,  &g->app,      &g->here,     g->counts,
-        threads_number(spec), g->ref.batch, tables_true_s};
+    g->ask.tunes &= ~(unsigned)(FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS);
+    g->threads = (struct threads){.known = &g->t->tables.known,
+                                  .app = &g->app,
+                                  .where = &g->here,
+                                  .counts = g->counts,
+                                  .number = threads_number(spec),
+                                  .batch = g->ref.batch,
+                                  .has_executors =
+                                      (alloc->tunes & FIRN_TUNE_EXECUTORS) != 0,
+                                  .iteration_s = tables_true_s};
 }
 
 /* Samples in a pass on a GPU as the job is run there; 0: not known. */
@@ -148,7 +158,8 @@ static double samples_of(const struct truth_table *t,
 {
     struct known_app app =
         known_find(&t->tables.known, job->spec.app, job->type_mask);
-    if (app.profile == NULL || llmjobs_is(&job->spec))
+    if (app.profile == NULL || llmjobs_is(&job->spec) ||
+        planjobs_is(&job->spec))
         return 0;
     struct spread here = spread_of(t->tables.known.cluster, alloc);
     struct trainer_ask ask = {.app = &app,
@@ -223,7 +234,7 @@ static bool set_out(struct going *g, const struct truth_table *t,
     const struct firn_job_spec *spec = &job->spec;
     *g = (struct going){.t = t};
     g->app = known_find(&t->tables.known, spec->app, job->type_mask);
-    if (g->app.profile == NULL || llmjobs_is(spec))
+    if (g->app.profile == NULL || llmjobs_is(spec) || planjobs_is(spec))
         return false;
     g->here = spread_of(t->tables.known.cluster, alloc);
     g->ask = (struct trainer_ask){.app = &g->app,
@@ -256,6 +267,21 @@ static double step_s(const struct truth *truth, const struct firn_job *job,
     return run(g.t, &g.app, &g.here, &setting).iteration_s;
 }
 
+/* Of a job whose plans were measured. */
+static double plan_rate(const struct truth_table *t, const struct firn_job *job,
+                        const struct firn_alloc *alloc,
+                        const struct truth_near *near)
+{
+    const struct firn_cluster *cluster = t->tables.known.cluster;
+    struct planjob plan =
+        planjobs_open(cluster, &job->spec, job->type_mask, t->tables.plans);
+    struct spread where = spread_of(cluster, alloc);
+    struct firn_layout how = {alloc->how.parallel, alloc->how.tensor,
+                              alloc->how.stages};
+    double rate = planjobs_rate(&plan, cluster, &where, &how, t->tables.plans);
+    return near->sharers > 1 ? rate / t->base.share_slowdown : rate;
+}
+
 static struct truth_pace pace(const struct truth *truth,
                               const struct firn_job *job,
                               const struct firn_alloc *alloc,
@@ -264,6 +290,8 @@ static struct truth_pace pace(const struct truth *truth,
     const struct truth_table *t = truth->state;
     const struct firn_job_spec *spec = &job->spec;
     struct going g;
+    if (planjobs_is(spec))
+        return (struct truth_pace){plan_rate(t, job, alloc, near), INFINITY};
     if (!set_out(&g, t, job, alloc)) {
         double rate = t->base.rate(&t->base, job, alloc, near->sharers);
         return (struct truth_pace){rate, INFINITY};
@@ -284,7 +312,7 @@ static double duration_s(const struct truth *truth, struct firn_job_spec *spec,
 {
     const struct truth_table *t = truth->state;
     struct known_app app = known_find(&t->tables.known, spec->app, types);
-    if (app.profile == NULL || llmjobs_is(spec))
+    if (app.profile == NULL || llmjobs_is(spec) || planjobs_is(spec))
         return (double)NAN;
     if (spec->restart_s < 0 && app.profile->restart_s >= 0)
         spec->restart_s = app.profile->restart_s;

@@ -35,6 +35,7 @@ struct world {
     const struct world_policy *policy; /* NULL in a world that has no list */
     bool trusts_order;                 /* of the trace: see firn/trace.h */
     bool resizes; /* elastic jobs may run on fewer GPUs than they ask for */
+    bool replans; /* and by another plan than they ask for */
 
     double now_s;
     struct cadence cadence;

@@ -5,6 +5,7 @@
  *     [,batch][,priority][,mem_gib][,types][,may_share][,restart_s][,nominal]
  *     [,seq][,may_merge][,frozen_max][,threads][,one_type]
  *     [,best_effort][,precision][,optimizer][,attention][,checkpointing]
+ *     [,plan]
  *
  * The first line says format and version. Columns may come in any order; the
  * first four are needed, any other may be missing, and a field of theirs may be
@@ -16,6 +17,7 @@
  * '#' are comments. write.c writes it; docs/trace-formats.md is the manual.
  */
 #include "base/str.h"
+#include "core/planjobs.h"
 #include "trace/row.h"
 #include "trace/write.h"
 #include <firn/peak.h>
@@ -140,7 +142,7 @@ static bool read_restart(const struct row *row, struct firn_job_spec *spec,
 static bool read_training(const struct row *row, struct firn_job_spec *spec,
                           struct firn_error *err)
 {
-    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++) {
+    for (int i = 0; i < FIRN_TRAINING_COLUMNS; i++) {
         int column = WRITE_PRECISION + i;
         const char *word = row_text(row, column);
         if (firn_training_set(&spec->training, (enum firn_training_setting)i,
@@ -188,6 +190,23 @@ static bool read_seq(const struct row *row, struct firn_job_spec *spec,
     return false;
 }
 
+/* The execution plan asked for, of as many GPUs as the job asks for. */
+static bool read_plan(const struct row *row, struct firn_job_spec *spec,
+                      struct firn_error *err)
+{
+    const char *word = row_text(row, WRITE_PLAN);
+    struct exec_plan plan;
+    if (*word == '\0')
+        return true;
+    if (!exec_plan_read(word, spec->gpus, &plan)) {
+        firn_fail(err, FIRN_EINVAL, "'plan' is '%.40s', no plan for %d GPUs",
+                  word, spec->gpus);
+        return false;
+    }
+    spec->asked = planjobs_layout(&plan);
+    return true;
+}
+
 static bool read_rest(const struct row *row, struct firn_job_spec *spec,
                       struct firn_error *err)
 {
@@ -214,7 +233,8 @@ static bool read_rest(const struct row *row, struct firn_job_spec *spec,
     spec->app = row_text(row, WRITE_APP);
     spec->group = row_text(row, WRITE_GROUP);
     spec->types = row_text(row, WRITE_TYPES);
-    return read_training(row, spec, err) && read_seq(row, spec, err);
+    return read_training(row, spec, err) && read_seq(row, spec, err) &&
+           read_plan(row, spec, err);
 }
 
 static enum firn_row next(void *state, struct lines *in,

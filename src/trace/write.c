@@ -7,6 +7,7 @@
  */
 #include "trace/write.h"
 #include "base/buf.h"
+#include "core/planjobs.h"
 
 static const unsigned always = (1u << WRITE_NEEDED) - 1;
 
@@ -36,9 +37,10 @@ unsigned write_mask(const struct firn_job_spec *spec)
     mask |= (unsigned)(spec->threads != 0) << WRITE_THREADS;
     mask |= (unsigned)spec->one_type << WRITE_ONE_TYPE;
     mask |= (unsigned)spec->best_effort << WRITE_EFFORT;
-    for (int i = 0; i < FIRN_TRAINING_SETTINGS; i++)
+    for (int i = 0; i < FIRN_TRAINING_COLUMNS; i++)
         if (*training_word(spec, i) != '\0')
             mask |= 1u << (WRITE_PRECISION + i);
+    mask |= (unsigned)(spec->asked.parallel != 0) << WRITE_PLAN;
     return mask;
 }
 
@@ -73,6 +75,18 @@ static void write_name(struct firn_buf *out, const char *name)
         buf_putc(out, *name);
     }
     buf_putc(out, '"');
+}
+
+static void write_plan(struct firn_buf *out, const struct firn_job_spec *spec)
+{
+    struct planjob job = {.asked = spec->asked};
+    struct exec_plan plan;
+    char text[EXEC_PLAN_TEXT];
+    if (spec->asked.parallel == 0)
+        return;
+    planjobs_plan(&job, &spec->asked, spec->gpus, &plan);
+    exec_plan_write(&plan, text);
+    buf_puts(out, text);
 }
 
 static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
@@ -147,6 +161,9 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
     case WRITE_ATTENTION:
     case WRITE_CHECKPOINTING:
         buf_puts(out, training_word(spec, (int)column - WRITE_PRECISION));
+        return;
+    case WRITE_PLAN:
+        write_plan(out, spec);
         return;
     case WRITE_NCOLUMNS:
         break;

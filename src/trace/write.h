@@ -12,32 +12,33 @@
 #include <firn/job.h>
 
 /* Columns in the order they are written. The first four are always there. */
-#define WRITE_COLUMNS(X)      \
-    X(NAME, "name")           \
-    X(SUBMIT, "submit_s")     \
-    X(GPUS, "gpus")           \
-    X(DURATION, "duration_s") \
-    X(MIN, "gpus_min")        \
-    X(MAX, "gpus_max")        \
-    X(APP, "app")             \
-    X(GROUP, "group")         \
-    X(BATCH, "batch")         \
-    X(PRIORITY, "priority")   \
-    X(MEM, "mem_gib")         \
-    X(TYPES, "types")         \
-    X(SHARE, "may_share")     \
-    X(RESTART, "restart_s")   \
-    X(NOMINAL, "nominal")     \
-    X(SEQ, "seq")             \
-    X(MERGE, "may_merge")     \
-    X(FROZEN, "frozen_max")   \
-    X(THREADS, "threads")     \
-    X(ONE_TYPE, "one_type")   \
-    X(EFFORT, "best_effort")  \
-    X(PRECISION, "precision") \
-    X(OPTIMIZER, "optimizer") \
-    X(ATTENTION, "attention") \
-    X(CHECKPOINTING, "checkpointing")
+#define WRITE_COLUMNS(X)              \
+    X(NAME, "name")                   \
+    X(SUBMIT, "submit_s")             \
+    X(GPUS, "gpus")                   \
+    X(DURATION, "duration_s")         \
+    X(MIN, "gpus_min")                \
+    X(MAX, "gpus_max")                \
+    X(APP, "app")                     \
+    X(GROUP, "group")                 \
+    X(BATCH, "batch")                 \
+    X(PRIORITY, "priority")           \
+    X(MEM, "mem_gib")                 \
+    X(TYPES, "types")                 \
+    X(SHARE, "may_share")             \
+    X(RESTART, "restart_s")           \
+    X(NOMINAL, "nominal")             \
+    X(SEQ, "seq")                     \
+    X(MERGE, "may_merge")             \
+    X(FROZEN, "frozen_max")           \
+    X(THREADS, "threads")             \
+    X(ONE_TYPE, "one_type")           \
+    X(EFFORT, "best_effort")          \
+    X(PRECISION, "precision")         \
+    X(OPTIMIZER, "optimizer")         \
+    X(ATTENTION, "attention")         \
+    X(CHECKPOINTING, "checkpointing") \
+    X(PLAN, "plan")
 
 enum write_column {
 #define X(id, name) WRITE_##id,

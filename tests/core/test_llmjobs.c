@@ -23,6 +23,7 @@
 #include "base/rng.h"
 #include "lib/play.h"
 #include <firn/llmplan.h>
+#include <firn/parallel.h>
 #include <firn/policy.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,10 @@ static void a_modern_model_is_predicted_by_its_peak(void **state)
     peak.tp = 2;
     peak.dp = 4;
     peak.micro_batch = 2;
-    llmjobs_expect(&llm, &spot, 2, &need_gib);
+    peak.micro_batches = 1;
+    llmjobs_expect(&llm, &spot,
+                   (struct llmhow){2, FIRN_PARALLEL_DATA, .passes = 1},
+                   &need_gib);
     expect_near(need_gib, firn_peak_of(&peak).device_mib / 1024);
     firn_cluster_release(&cluster);
 }
@@ -143,6 +147,176 @@ static void eight_billion_parameters_fit_eight_h100(void **state)
     firn_cluster_release(&cluster);
 }
 
+static void say(struct firn_job_spec *spec, enum firn_training_setting setting,
+                const char *word)
+{
+    if (!firn_training_set(&spec->training, setting, word))
+        fail_msg("setting %d does not take %s", (int)setting, word);
+}
+
+/* 70B in bf16 are 131 GiB: one copy on each of 8 GPUs of 80 does not fit, one
+ * copy over all of them does. */
+static void seventy_billion_with_lora_and_zero_3_fit_eight_a100(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x8:a100@80");
+    struct firn_job_spec spec = model("llama-3.1-70b", 8, 8);
+    spec.seq = 2048;
+    say(&spec, FIRN_TRAINING_LORA, "16");
+    say(&spec, FIRN_TRAINING_LORA_ON, "all");
+    say(&spec, FIRN_TRAINING_PRECISION, "bf16");
+    say(&spec, FIRN_TRAINING_CHECKPOINTING, "layers");
+    say(&spec, FIRN_TRAINING_ZERO, "fsdp");
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 8, 8);
+    bool is_found = false;
+    for (size_t i = 0; i < plans.n; i++) {
+        const struct llmplan *p = &plans.at[i];
+        assert_true(p->need_gib <= 80);
+        assert_int_equal(p->zero, p->d > 1 ? 3 : 0);
+        is_found = is_found || (p->t == 1 && p->d == 8);
+    }
+    assert_true(is_found);
+    vec_release(&plans);
+    firn_cluster_release(&cluster);
+}
+
+/* copies x passes x samples of a pass is the batch, whatever the plan. */
+static void every_plan_keeps_the_global_batch(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("2x8:h100@80,1x4:v100@16");
+    struct firn_job_spec spec = model("llama-3-8b", 48, 8);
+    spec.seq = 2048;
+    say(&spec, FIRN_TRAINING_PRECISION, "bf16");
+    say(&spec, FIRN_TRAINING_LOSS, "fused");
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 3);
+    struct llmplans plans = llmjobs_plans(&llm, &cluster, 3, 1, 16);
+    bool has_passes = false, has_zero = false;
+    assert_true(plans.n > 0);
+    for (size_t i = 0; i < plans.n; i++) {
+        const struct llmplan *p = &plans.at[i];
+        assert_int_equal(p->d * p->passes * p->micro_batch, 48);
+        assert_true(p->need_gib <= cluster.types[p->type].mem_gib);
+        assert_true(p->expected_gib <= p->high_gib &&
+                    p->high_gib < p->need_gib);
+        has_passes = has_passes || p->passes > 1;
+        has_zero = has_zero || p->zero == 3;
+    }
+    assert_true(has_passes && has_zero);
+    vec_release(&plans);
+    firn_cluster_release(&cluster);
+}
+
+/* A trainer that cannot shard, accumulate or split layers is left with one
+ * whole copy and one pass on each GPU. */
+static void plans_are_within_what_the_trainer_can_do(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x8:h100@80");
+    struct firn_job_spec spec = model("qwen2.5-1.5b", 16, 8);
+    spec.cannot = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES;
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 1, 8);
+    assert_true(plans.n > 0);
+    for (size_t i = 0; i < plans.n; i++) {
+        assert_int_equal(plans.at[i].t, 1);
+        assert_int_equal(plans.at[i].zero, 0);
+        assert_int_equal(plans.at[i].passes, 1);
+    }
+    vec_release(&plans);
+    firn_cluster_release(&cluster);
+}
+
+/* The user's number of passes is kept, also where one would do. */
+static void passes_that_the_user_says_are_kept(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x8:h100@80");
+    struct firn_job_spec spec = model("qwen2.5-0.5b", 16, 8);
+    say(&spec, FIRN_TRAINING_ACCUMULATION, "2");
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 1, 8);
+    assert_true(plans.n > 0);
+    for (size_t i = 0; i < plans.n; i++)
+        assert_int_equal(plans.at[i].passes, 2);
+    vec_release(&plans);
+    firn_cluster_release(&cluster);
+}
+
+/* Twice the memory was seen: all but the CUDA context counts twice. */
+static void a_ratio_that_was_seen_scales_the_prediction(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x1:h100@80");
+    struct firn_job_spec spec = model("qwen2.5-0.5b", 4, 1);
+    struct llmspot spot = llmjobs_packed(&cluster, 0, 1, 0);
+    struct llmplan one, two;
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    assert_true(
+        llmjobs_memory(&llm, &spot, (struct llmhow){.passes = 1}, &one));
+    spec.mem_ratio = 2;
+    llm = llmjobs_open(&cluster, &spec, 1);
+    assert_true(
+        llmjobs_memory(&llm, &spot, (struct llmhow){.passes = 1}, &two));
+    expect_near(two.expected_gib, 2 * one.expected_gib);
+    expect_near(two.high_gib, 2 * one.high_gib);
+    expect_near(two.need_gib - two.high_gib, one.need_gib - one.high_gib);
+    firn_cluster_release(&cluster);
+}
+
+/* The nearest first, each with what it lacks and its largest term. */
+static void what_does_not_fit_says_by_how_much_and_why(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x8:a100@80,1x2:v100@16");
+    struct firn_job_spec spec = model("llama-3.1-70b", 8, 8);
+    struct llmmiss miss[3];
+    say(&spec, FIRN_TRAINING_PRECISION, "bf16");
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 3);
+    size_t n = llmjobs_misses(&llm, &cluster, 3, 8, miss, 3);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(miss[i].plan.room_gib < 0);
+        expect_near(miss[i].plan.room_gib,
+                    cluster.types[miss[i].plan.type].mem_gib -
+                        miss[i].plan.need_gib);
+        assert_true(miss[i].term_gib > 0);
+        if (i > 0)
+            assert_true(miss[i - 1].plan.room_gib >= miss[i].plan.room_gib);
+    }
+    spec = model("llama-3-8b", 8, 8); /* by firn/memory.h */
+    llm = llmjobs_open(&cluster, &spec, 3);
+    assert_int_equal(llmjobs_misses(&llm, &cluster, 3, 8, miss, 3), 0);
+    firn_cluster_release(&cluster);
+}
+
+/* The text of a config.json is the model; its numbers are those of the name. */
+static void a_config_says_the_model(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"model_type\":\"qwen2\",\"hidden_size\":896,"
+        "\"num_hidden_layers\":24,\"num_attention_heads\":14,"
+        "\"num_key_value_heads\":2,\"intermediate_size\":4864,"
+        "\"vocab_size\":151936,\"tie_word_embeddings\":true}";
+    struct firn_cluster cluster = cluster_of("1x1:h100@80");
+    struct llmspot spot = llmjobs_packed(&cluster, 0, 1, 0);
+    struct firn_job_spec named = model("qwen2.5-0.5b", 4, 1);
+    struct firn_job_spec given = model("qwen2-12345678", 4, 1);
+    struct llmplan a, b;
+    given.config = text;
+    assert_true(llmjobs_is(&given));
+    struct llmjob llm = llmjobs_open(&cluster, &named, 1);
+    assert_true(llmjobs_memory(&llm, &spot, (struct llmhow){.tensor = 0}, &a));
+    llm = llmjobs_open(&cluster, &given, 1);
+    assert_true(llmjobs_memory(&llm, &spot, (struct llmhow){.tensor = 0}, &b));
+    expect_near(a.need_gib, b.need_gib);
+    given.config = "{\"model_type\":\"qwen2\"}";
+    assert_false(llmjobs_is(&given));
+    firn_cluster_release(&cluster);
+}
+
 /* Under a sanitizer, the test is that nothing overflows. */
 static void a_huge_batch_overflows_nothing(void **state)
 {
@@ -164,7 +338,8 @@ static void a_huge_batch_overflows_nothing(void **state)
                                .step = 8,
                                .speed = firn_llm_speed_of("v100", 1),
                                .mem_gib = 32};
-        assert_true(llmjobs_rate(&llm, &spot, 0) >= 0);
+        assert_true(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 0}) >=
+                    0);
     }
     firn_cluster_release(&cluster);
 }
@@ -180,17 +355,17 @@ static void data_parallel_waits_for_the_gradients(void **state)
     double one_s = on_v100(8) + host;
     struct llmspot spot = llmjobs_packed(&c, 0, 1, 0);
     expect_near(llm.ref_samples_s, 8 / one_s);
-    expect_near(llmjobs_rate(&llm, &spot, 0), 1);
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 0}), 1);
     spot = llmjobs_packed(&c, 0, 2, 0);
-    expect_near(llmjobs_rate(&llm, &spot, 1),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 1}),
                 one_s / (on_v100(4) + host + grads / node));
     /* one on each of two nodes: over the network */
     spot = llmjobs_packed(&c, 0, 2, 2);
-    expect_near(llmjobs_rate(&llm, &spot, 1),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 1}),
                 one_s / (on_v100(4) + host + grads / net));
     /* 8 GPUs, 4 on each node, share the network: 2 x 7/8 */
     spot = llmjobs_packed(&c, 0, 8, 0);
-    expect_near(llmjobs_rate(&llm, &spot, 1),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 1}),
                 one_s / (on_v100(1) + host + 1.75 * grads / (net / 4)));
     firn_cluster_release(&c);
 }
@@ -205,10 +380,10 @@ static void tensor_parallel_has_traffic_in_each_layer(void **state)
     struct llmjob llm = llmjobs_open(&c, &spec, 1);
     double one_s = on_v100(8) + host, bytes = 4.0 * 12 * 8 * 1024 * 768 * 2;
     struct llmspot spot = llmjobs_packed(&c, 0, 2, 0);
-    expect_near(llmjobs_rate(&llm, &spot, 2),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 2}),
                 one_s / (on_v100(4) + host + bytes / node));
     spot = llmjobs_packed(&c, 0, 2, 2);
-    expect_near(llmjobs_rate(&llm, &spot, 2),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 2}),
                 one_s / (on_v100(4) + host + bytes / net));
     firn_cluster_release(&c);
 }
@@ -222,7 +397,7 @@ static void a_batch_that_does_not_divide_leaves_gpus_waiting(void **state)
     struct llmjob llm = llmjobs_open(&c, &spec, 1);
     struct llmspot spot = llmjobs_packed(&c, 0, 3, 0);
     double one_s = on_v100(8) + host;
-    expect_near(llmjobs_rate(&llm, &spot, 0),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 0}),
                 one_s / (on_v100(3) + host + 2 * 2.0 / 3 * grads / node));
     firn_cluster_release(&c);
 }
@@ -245,7 +420,7 @@ static void the_slowest_and_the_smallest_count(void **state)
     expect_near(spot.mem_gib, 16);
     expect_near(spot.speed.half_flops_s, 0.52 * v100);
     expect_near(spot.speed.matrix_s, matrix_s * 320 / 900);
-    expect_near(llmjobs_rate(&llm, &spot, 1),
+    expect_near(llmjobs_rate(&llm, &spot, (struct llmhow){.tensor = 1}),
                 (on_v100(2) + host) /
                     (flops / (0.52 * v100) + numbers / (matrix_s * 320 / 900) +
                      12 * 14.25e-3 + grads / 1.84e9));
@@ -263,9 +438,12 @@ static void a_model_that_does_not_fit_crawls(void **state)
     struct llmspot large = llmjobs_packed(&c, 0, 1, 0);
     struct llmspot small = llmjobs_packed(&c, 1, 1, 0);
     double need_gib = 0;
-    expect_near(llmjobs_expect(&llm, &large, 0, &need_gib), 1);
+    expect_near(
+        llmjobs_expect(&llm, &large, (struct llmhow){.tensor = 0}, &need_gib),
+        1);
     assert_true(need_gib > 31e9 / (1 << 30) && need_gib < 80);
-    assert_true(llmjobs_expect(&llm, &small, 0, &need_gib) == 0);
+    assert_true(llmjobs_expect(&llm, &small, (struct llmhow){.tensor = 0},
+                               &need_gib) == 0);
     /* 48 layers of 1600, 25 heads, 1 557 611 200 parameters */
     double work = 6 * 1557611200.0 * 1024 + 12.0 * 48 * 1600 * 1024 * 1024;
     double matrices = 25 * 1024.0 * 1024 * 48;
@@ -273,7 +451,8 @@ static void a_model_that_does_not_fit_crawls(void **state)
                                          matrices / (0.01548 * 2039e9));
     double small_s = 48 * 13.37e-3 + 2 * (work / (0.737 * 53.8e12) +
                                           matrices / (0.01548 * 616e9));
-    expect_near(llmjobs_rate(&llm, &small, 0), 0.1 * large_s / small_s);
+    expect_near(llmjobs_rate(&llm, &small, (struct llmhow){.tensor = 0}),
+                0.1 * large_s / small_s);
     firn_cluster_release(&c);
 }
 
@@ -506,6 +685,13 @@ int main(void)
         cmocka_unit_test(a_model_has_a_name_a_batch_and_a_sequence),
         cmocka_unit_test(a_modern_model_is_predicted_by_its_peak),
         cmocka_unit_test(eight_billion_parameters_fit_eight_h100),
+        cmocka_unit_test(seventy_billion_with_lora_and_zero_3_fit_eight_a100),
+        cmocka_unit_test(every_plan_keeps_the_global_batch),
+        cmocka_unit_test(plans_are_within_what_the_trainer_can_do),
+        cmocka_unit_test(passes_that_the_user_says_are_kept),
+        cmocka_unit_test(a_ratio_that_was_seen_scales_the_prediction),
+        cmocka_unit_test(what_does_not_fit_says_by_how_much_and_why),
+        cmocka_unit_test(a_config_says_the_model),
         cmocka_unit_test(a_huge_batch_overflows_nothing),
         cmocka_unit_test(data_parallel_waits_for_the_gradients),
         cmocka_unit_test(tensor_parallel_has_traffic_in_each_layer),

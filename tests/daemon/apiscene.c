@@ -141,6 +141,12 @@ static bool log_path(void *arg, const struct live_job *job, char *out,
     return true;
 }
 
+static void board_url(void *arg, struct firn_buf *out)
+{
+    buf_printf(out, "http://127.0.0.1:%d",
+               http_port(((const struct api_scene *)arg)->http));
+}
+
 /* --- a turn ------------------------------------------------------------ */
 
 void api_scene_turn(void *arg)
@@ -172,11 +178,17 @@ static int open_all(struct api_scene *s)
                             .set_policy = set_policy,
                             .why = why,
                             .plan = plan,
+                            .board_url = board_url,
                             .log_path = log_path};
     if (store_open(&s->store, folder_path(), said, sizeof said, &err) ||
         book_open(&s->book, s->store, &err))
         return 1;
     host.metrics = s->metrics = metrics_new();
+    char audit[300];
+    snprintf(audit, sizeof audit, "%s/audit.log", folder_path());
+    if (audit_open(&s->audit, audit, &err))
+        return 1;
+    host.audit = s->audit;
     host.book = s->book;
     host.store = s->store;
     if (api_new(&s->api, &host, &err))
@@ -185,6 +197,10 @@ static int open_all(struct api_scene *s)
                                  .address = "127.0.0.1:0",
                                  .token = api_token,
                                  .job_of_token = api_job_of_token,
+                                 .user_of_token = api_user_of_token,
+                                 .role_of_uid = api_role_of_uid,
+                                 .session_of_token = api_session_of_token,
+                                 .is_open = api_is_open,
                                  .handle = api_handle,
                                  .turned_away = api_turned_away,
                                  .refused = api_count,
@@ -201,6 +217,7 @@ static void close_all(struct api_scene *s)
     caller_close(&s->caller);
     http_close(s->http);
     api_free(s->api);
+    audit_close(s->audit);
     metrics_free(s->metrics);
     book_close(s->book);
     store_close(s->store);

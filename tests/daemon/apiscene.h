@@ -17,6 +17,7 @@ struct api_scene {
     struct store *store;
     struct book *book;
     struct metrics *metrics;
+    struct audit *audit;
     struct api *api;
     struct http *http;
     struct caller caller; /* on the socket: an operator */

@@ -61,8 +61,9 @@ void http_scene_handle(void *arg, struct http_exchange *ex,
         if (s->nmore > 0)
             http_stream_more(ex, more);
     } else if (strcmp(request->path, "/who") == 0) {
-        snprintf(text, sizeof text, "%d %d %s", request->caller.is_operator,
-                 request->caller.job, request->caller.user);
+        snprintf(text, sizeof text, "%d %d %s",
+                 request->caller.role == ACCESS_OPERATOR, request->caller.job,
+                 request->caller.user);
         http_scene_say(ex, text);
     } else if (strcmp(request->path, "/query") == 0) {
         const char *q = http_query(ex, "q"), *h = http_header(ex, "X-Word");

@@ -49,7 +49,8 @@ static void keys_imply_abilities(void **state)
     expect("finetune: {base: b, dataset: d, sharing: allowed}\n",
            "partner,after");
     expect("finetune: {base: b, dataset: d}\n", "none");
-    expect("model: {name: gpt2, seq: 512}\nbatch: 8\n", "tensor,sharded");
+    expect("model: {name: gpt2, seq: 512}\nbatch: 8\n",
+           "passes,tensor,sharded");
 }
 
 static void can_replaces_what_is_implied(void **state)

@@ -31,7 +31,7 @@ static void fall(const char *path, int to)
     int fd = -1;
     enum firn_status status =
         path != NULL
-            ? sock_listen_path(&fd, path, &err)
+            ? sock_listen_path(&fd, path, NULL, &err)
             : sock_listen_address(&fd, &left.port, "127.0.0.1:0", &err);
     left.child = status == FIRN_OK ? fork() : -1;
     if (left.child == 0)
@@ -77,7 +77,7 @@ static void a_child_of_a_killed_daemon_is_no_daemon(void **state)
     snprintf(path, sizeof path, "%s/sock", folder_path());
     struct left left = leave_child(path);
     assert_true(is_answered(path)); /* by the kernel alone */
-    enum firn_status status = sock_listen_path(&fd, path, &err);
+    enum firn_status status = sock_listen_path(&fd, path, NULL, &err);
     kill(left.child, SIGKILL);
     if (status != FIRN_OK)
         fail_msg("%s", err.text);

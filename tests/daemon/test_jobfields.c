@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-enum { SAMPLE_MAX = 80 };
+enum { SAMPLE_MAX = 240 };
 
 /* --- a value for each field ---------------------------------------------- */
 
@@ -55,6 +55,13 @@ static const char *sample(size_t i, bool is_other, char out[SAMPLE_MAX])
         break;
     case JOB_MODEL:
         snprintf(out, SAMPLE_MAX, is_other ? "gpt2-medium" : "gpt2");
+        break;
+    case JOB_CONFIG:
+        snprintf(out, SAMPLE_MAX,
+                 "{\"model_type\": \"llama\", \"hidden_size\": 2048, "
+                 "\"num_hidden_layers\": %d, \"num_attention_heads\": 4, "
+                 "\"intermediate_size\": 128, \"vocab_size\": 1000}",
+                 n);
         break;
     case JOB_COMMAND:
         snprintf(out, SAMPLE_MAX, "python train.py --lr %d", n);
@@ -108,6 +115,8 @@ static void put_sample(struct firn_buf *out, size_t i, bool is_other)
     if (kind == JOB_ENV) {
         *sign = '\0';
         buf_printf(out, "{%s: \"%s\"}", text, sign + 1);
+    } else if (kind == JOB_CONFIG) {
+        buf_printf(out, "'%s'", text);
     } else if (comma != NULL) {
         *comma = '\0';
         buf_printf(out, "[%s, %s]", text, comma + 1);
@@ -288,7 +297,8 @@ static json_t *expected_json(size_t i, const struct live_ask *ask)
     json_t *list = NULL;
     switch (job_field_storage(&job_fields[i])) {
     case JOB_AS_TEXT:
-        return job_fields[i].kind == JOB_MODEL
+        return job_fields[i].kind == JOB_MODEL ||
+                       job_fields[i].kind == JOB_CONFIG
                    ? json_loads(*(char *const *)member, 0, NULL)
                    : json_string(*(char *const *)member);
     case JOB_AS_LIST:

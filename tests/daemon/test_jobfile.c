@@ -242,6 +242,112 @@ static void a_language_model_is_known_by_name_or_numbers(void **state)
               "j: line 2: 'kind' is 'cnn', not one of llm");
 }
 
+#define LLAMA                                                   \
+    "{\"model_type\": \"llama\", \"hidden_size\": 2048, "       \
+    "\"num_hidden_layers\": 4, \"num_attention_heads\": 16, "   \
+    "\"num_key_value_heads\": 4, \"intermediate_size\": 5632, " \
+    "\"vocab_size\": 32000}"
+
+static void a_config_is_the_model_with_the_defaults_of_firn_memory(void **state)
+{
+    (void)state;
+    struct live_ask ask = read_good("run: t\nmodel: {config: '" LLAMA
+                                    "', seq: 2048, batch: 8}\n");
+    struct firn_job_spec spec;
+    assert_int_equal(ask.batch, 8);
+    assert_int_equal(strncmp(ask.app, "llama-", 6), 0);
+    assert_string_equal(ask.config, LLAMA);
+    assert_string_equal(ask.precision, "amp");
+    assert_string_equal(ask.optimizer, "adamw");
+    assert_string_equal(ask.attention, "sdpa");
+    assert_non_null(strstr(ask.model, "\"hidden\":2048,\"layers\":4"));
+    jobfile_spec(&ask, 0, &spec);
+    assert_string_equal(spec.config, LLAMA);
+    assert_int_equal(spec.gpus, 0);
+    live_ask_release(&ask);
+    /* Over lines, as a block; with a name of its own. */
+    ask = read_good("run: t\nbatch: 8\nmodel:\n  seq: 2048\n  name: mine\n"
+                    "  config: |\n    {\"model_type\": \"llama\",\n"
+                    "     \"hidden_size\": 2048,\n"
+                    "     \"num_hidden_layers\": 4,\n"
+                    "     \"num_attention_heads\": 16,\n"
+                    "     \"intermediate_size\": 5632,\n"
+                    "     \"vocab_size\": 32000}\n");
+    assert_string_equal(ask.app, "mine");
+    live_ask_release(&ask);
+}
+
+static void the_words_of_firn_memory_are_read(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "run: t\nbatch: 8\nmodel: {name: llama-3.1-8b, seq: 2048, mode: qlora, "
+        "lora: 32, lora-on: [q, v], lora-precision: bf16, loss: fused, "
+        "zero: fsdp, accumulation: 2, offload: optimizer}\n",
+        "run: t\nbatch: 8\nmodel: {name: llama-3.1-8b, seq: 2048, "
+        "lora: {rank: 32, on: [q, v], kind: qlora, precision: bf16}, "
+        "loss: fused, zero: fsdp, accumulation: 2, offload: [optimizer]}\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct live_ask ask = read_good(texts[i]);
+        struct firn_job_spec spec;
+        jobfile_spec(&ask, 0, &spec);
+        const struct firn_training *train = &spec.training;
+        assert_string_equal(ask.precision, "bf16");
+        assert_int_equal(train->mode, 4);
+        assert_int_equal(train->lora, 32);
+        assert_int_equal(train->lora_on, FIRN_LLM_Q | FIRN_LLM_V);
+        assert_int_equal(train->lora_precision, 2);
+        assert_int_equal(train->loss, 3);
+        assert_int_equal(train->zero, 5);
+        assert_int_equal(train->accumulation, 2);
+        assert_int_equal(train->offload, 1);
+        live_ask_release(&ask);
+    }
+    /* A job with none of the new words keeps Frenzy's defaults. */
+    struct live_ask ask =
+        read_good("run: t\nbatch: 8\nmodel: {name: llama-3-8b, seq: 2048}\n");
+    assert_string_equal(ask.precision, "");
+    assert_string_equal(ask.optimizer, "");
+    live_ask_release(&ask);
+}
+
+static void bad_models_are_refused_by_the_name_of_the_key(void **state)
+{
+    (void)state;
+    check_bad("run: t\nmodel: {seq: 8, config: models/a.json}\n",
+              "j: line 2: 'config' is 'models/a.json', not the text of a "
+              "config.json, which firn submit and firn plan put in the place "
+              "of a path");
+    static const char wrong[] =
+        "run: t\nbatch: 1\nmodel:\n  seq: 8\n"
+        "  config: '{\"model_type\": \"llama\", \"hidden_size\": -1}'\n";
+    struct live_ask ask = {0};
+    assert_int_equal(jobfile_read(&ask,
+                                  (struct firn_bytes){wrong, sizeof wrong - 1},
+                                  "j", &err),
+                     FIRN_EINVAL);
+    if (strncmp(err.text, "j: line 5: 'config': ", 21) != 0 ||
+        strstr(err.text, "hidden_size") == NULL)
+        fail_msg("%s", err.text);
+    check_bad("run: t\nbatch: 1\nmodel:\n  seq: 8\n  hidden: 64\n"
+              "  config: '" LLAMA "'\n",
+              "j: line 6: 'config' has the model's numbers: remove 'hidden', "
+              "'layers', 'heads' and 'vocab'");
+    check_bad("run: t\nbatch: 1\nmodel:\n  name: llama-3.1-8b\n  seq: 8\n"
+              "  lora: {ranks: 4}\n",
+              "j: line 6: there is no key 'ranks' in 'lora'; it has rank, on, "
+              "kind and precision");
+    check_bad("run: t\nbatch: 1\nmodel:\n  name: llama-3.1-8b\n  seq: 8\n"
+              "  lora: 4\n  mode: full\n",
+              "j: line 6: 'lora' and 'mode: full' contradict each other");
+    check_bad("run: t\nbatch: 1\nmodel: {name: llama-3.1-8b, seq: 8, "
+              "zero: 4}\n",
+              "j: line 3: 'zero' is '4', not one of 0|1|2|3|fsdp");
+    check_bad("run: t\nbatch: 1\nmodel: {name: llama-3.1-8b, seq: 8, "
+              "batch: 2}\n",
+              "j: line 3: 'batch' is given twice");
+}
+
 static void unknown_keys_are_refused_with_the_nearest(void **state)
 {
     (void)state;
@@ -564,6 +670,10 @@ int main(void)
         cmocka_unit_test(mappings_have_defaults_of_their_own),
         cmocka_unit_test(a_command_text_is_split_at_blanks_outside_quotes),
         cmocka_unit_test(a_language_model_is_known_by_name_or_numbers),
+        cmocka_unit_test(
+            a_config_is_the_model_with_the_defaults_of_firn_memory),
+        cmocka_unit_test(the_words_of_firn_memory_are_read),
+        cmocka_unit_test(bad_models_are_refused_by_the_name_of_the_key),
         cmocka_unit_test(unknown_keys_are_refused_with_the_nearest),
         cmocka_unit_test(wrong_values_are_refused_with_their_line),
         cmocka_unit_test(times_sizes_and_dates_are_read_with_their_units),

@@ -132,7 +132,8 @@ static void begin_life(void)
     snprintf(listen, sizeof listen, "--listen=%s:%s", address, port);
     const char *argv[] = {s.firnd, state,          sock,
                           token,   listen,         "--engine=slurm",
-                          ICEFROG, "--allow-root", NULL};
+                          ICEFROG, "--allow-root", "--listen-plain",
+                          NULL};
     s.pid = fork();
     assert_true(s.pid >= 0);
     if (s.pid == 0)

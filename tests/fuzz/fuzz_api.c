@@ -67,9 +67,8 @@ void http_set_header(struct http_exchange *exchange, const char *name,
         abort();
 }
 
-void http_watch(struct http_exchange *exchange,
-                void (*answered)(void *arg, int number, int status), void *arg,
-                int number)
+void http_watch(struct http_exchange *exchange, http_answered *answered,
+                void *arg, int number)
 {
     (void)exchange, (void)answered, (void)arg, (void)number;
 }
@@ -275,7 +274,9 @@ static void ask(struct http_exchange *ex, struct firn_bytes text, char *body)
     struct http_request request = {.method = route->method,
                                    .path = path,
                                    .body = {body, text.n},
-                                   .caller = {.is_operator = !(how & 4),
+                                   .caller = {.role = how & 8   ? ACCESS_JOB
+                                                      : how & 4 ? ACCESS_VIEWER
+                                                                : ACCESS_USER,
                                               .job = how & 8 ? atoi(word) : -1,
                                               .user = "ann"}};
     api_handle(api, ex, &request);

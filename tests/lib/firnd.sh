@@ -102,7 +102,7 @@ up()
             n=$((n - 1))
         done
         here=$(cat "$bed/address" 2>/dev/null || echo 127.0.0.1)
-        set -- --engine slurm --listen "$here:$(cat "$bed/port")" \
+        set -- --engine slurm --listen "$here:$(cat "$bed/port")" --listen-plain \
             --token-file "$tmp/token" "$@"
         [ -z "$bed_memory" ] || set -- --set "slurm.memory=$bed_memory" "$@"
     fi

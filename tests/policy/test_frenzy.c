@@ -288,8 +288,10 @@ static void expect_fit(const struct scene *scene, const struct firn_job *job,
         return;
     struct llmjob llm = llmjobs_open(cluster, &spec, job->type_mask);
     struct llmspot spot = llmjobs_held(cluster, &job->held);
+    const struct firn_how *how = &job->held.how;
+    struct llmhow as = {how->tensor, how->parallel, how->passes};
     double need_gib = 0;
-    if (!(llmjobs_expect(&llm, &spot, job->held.how.tensor, &need_gib) > 0))
+    if (!(llmjobs_expect(&llm, &spot, as, &need_gib) > 0))
         fail_msg("seed %llu: %s needs %g GiB of %g", (unsigned long long)seed,
                  job->spec.name, need_gib, spot.mem_gib);
 }

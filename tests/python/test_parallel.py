@@ -309,6 +309,39 @@ class Own(Folder):
             for count in held:
                 self.assertLess(count, part * 1.2)  # norms are not split over t
 
+    def test_the_plan_of_the_environment_is_obeyed_and_said_to_be_possible(self) -> None:
+        def look(run: Any) -> dict:
+            plan = run.plan
+            return {
+                f"plan {plan.rank}": [plan.tensor, plan.replicas, plan.sharded],
+                "can": run.can(),
+            }
+
+        env = {"FIRN_REPLICAS": "2"}
+        found = train(4, 2, sharded=True, env=env, look=look)
+        for rank in range(4):
+            self.assertEqual(found[f"plan {rank}"], [2, 2, True])
+            self.assertLess(
+                sum(found[f"held {rank}"].values()),
+                sum(self.alone["held 0"].values()) * 1.2 / 4,
+            )
+        self.near(found["losses"], self.alone["losses"])
+        self.assertEqual(found["can"], ["passes", "sharded", "tensor"])
+        kept = train(1, 1, steps=1, folder=self.folder, look=look)
+        self.assertEqual(kept["can"], ["passes", "resize", "sharded", "tensor"])
+
+    def test_reports_say_what_the_trainer_can(self) -> None:
+        heard: list[dict] = []
+
+        def look(run: Any) -> dict:
+            run.reporter.say = lambda **numbers: heard.append(numbers)
+            run._sum = torch.zeros(())
+            run._report()
+            return {"heard": [list(one["can"]) for one in heard]}
+
+        found = train(1, 1, steps=1, look=look)
+        self.assertEqual(found["heard"], [["passes", "sharded", "tensor"]])
+
     def test_passes_and_uneven_replicas_keep_the_global_batch(self) -> None:
         alone = train(1, 1, batch=5)
         for options in (dict(micro=1), dict(micro=2), dict(micro=1, sharded=True)):

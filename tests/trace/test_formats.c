@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 static void expect(const char *format, const char *want)
@@ -109,6 +110,24 @@ static void easyscale_jobs_are_elastic_up_to_their_parallelism(void **state)
               "name,time,application,max_parallelism,batch_size,epochs,"
               "preferred_gpu\nx,0,bert,16,16,4,v100\n",
               "2: job x,0,16,12.1760765692875,1,16,bert,,256,0,0,,0,20,1\n");
+}
+
+static void rubick_jobs_are_elastic_and_name_their_plan(void **state)
+{
+    (void)state;
+    static const char head[] = "name,submission_time,duration,application,"
+                               "num_gpus,exec_plan,is_sla\n";
+    char text[400];
+    expect("rubick",
+           "2: job vit-0,0,2,3163.5,1,64,vit,,0,0,0,,0,-1,0\n"
+           "3: job llama7-1,1639,32,779.5,1,64,llama7,,0,0,0,,0,-1,0\n"
+           "4: job gpt2-2,3818,4,55.5,1,64,gpt2,,0,0,0,,0,-1,0\n");
+    snprintf(text, sizeof text, "%sx,0,1,bert,4,244,0\ny,0,1,gpt9,4,ga,0\n",
+             head);
+    expect_of("rubick", text,
+              "2: bad: 'exec_plan' is '244', no plan for 4 GPUs\n"
+              "3: bad: 'application' is 'gpt9', no model with measured "
+              "plans\n");
 }
 
 static void muri_keeps_a_recorded_duration_unless_it_is_stale(void **state)
@@ -261,6 +280,7 @@ int main(void)
             an_unknown_application_is_bad_and_the_known_ones_are_named),
         cmocka_unit_test(titan_applications_are_model_and_data_set),
         cmocka_unit_test(easyscale_jobs_are_elastic_up_to_their_parallelism),
+        cmocka_unit_test(rubick_jobs_are_elastic_and_name_their_plan),
         cmocka_unit_test(muri_keeps_a_recorded_duration_unless_it_is_stale),
         cmocka_unit_test(tiresias_is_seconds),
         cmocka_unit_test(chronus_is_minutes_and_jobs_without_gpus_are_ignored),

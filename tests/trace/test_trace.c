@@ -167,7 +167,7 @@ static void a_file_that_is_no_trace_is_refused_with_a_sentence(void **state)
     expect_bytes("hello, \x1b world\n", 15, NULL,
                  "open: FILE: no trace format knows this first line: 'hello, ? "
                  "world' (formats: firn, plain, philly, pollux, titan, "
-                 "easyscale, muri, tiresias, chronus, gavel, alibaba)\n");
+                 "easyscale, rubick, muri, tiresias, chronus, gavel, alibaba)\n");
     struct firn_buf got = trace_text_file("tests", NULL);
     assert_string_equal(got.at,
                         "open: tests: is a directory, not a trace file\n");

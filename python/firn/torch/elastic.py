@@ -139,6 +139,12 @@ class Elastic(Decides, Batches):
 
     # --- opening ---------------------------------------------------------
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of gradients that this process handed over so far, by whichever
+        way they go."""
+        return int(getattr(self.reducer, "nbytes", self.group.nbytes))
+
     def _folder_of_job(self) -> str | None:
         """Where the scheduler wants the checkpoints."""
         partner = self.options.partner

@@ -54,7 +54,8 @@ from firn.report import Reporter
 from firn.torch import parallel_files as files
 from firn.torch import parallel_sync as sync
 from firn.torch.parallel_files import weights
-from firn.torch.parallel_layers import Held, Splitter, check, local_of, shape_of
+from firn.torch.parallel_layers import OTHER, Held, Splitter, check, local_of
+from firn.torch.parallel_layers import shape_of
 from firn.torch.parallel_loss import cross_entropy
 from firn.torch.parallel_plan import CHECKPOINTINGS, PRECISIONS, Plan, Training
 from firn.torch.parallel_plan import shares
@@ -450,6 +451,15 @@ class Parallel:
         if self.plan.rank == 0:
             print(f"firn: {text}", file=sys.stderr, flush=True)
 
+    def can(self) -> list[str]:
+        """What it does when the scheduler orders it (firn.report.CAN): passes
+        and sharded weights always, resize with a folder for checkpoints, tensor
+        where the layers of the model are known by their parts."""
+        found = ["passes", "sharded"]
+        found += ["resize"] if self.folder else []
+        found += ["tensor"] if self.shape.kind != OTHER else []
+        return sorted(found)
+
     def _report(self) -> None:
         """The loss over all replicas; process 0 tells the scheduler."""
         assert self._sum is not None
@@ -476,6 +486,7 @@ class Parallel:
             batch=self.batch,
             passes=len(self.passes),
             nprocs=self.plan.nprocs,
+            can=self.can(),
         )
 
     # --- checkpoints ---------------------------------------------------------

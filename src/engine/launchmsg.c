@@ -1,0 +1,106 @@
+/* launchmsg.c - reads and writes the requests to the launcher.
+ *
+ * Strict, because the reader is root: one blank between words, no zero before a
+ * number, nothing behind the last word, and the same line is written again for
+ * what was read.
+ */
+#include "engine/launchmsg.h"
+#include "base/buf.h"
+#include "base/str.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const names[] = {[LAUNCHMSG_CHECK] = "check",
+                                    [LAUNCHMSG_START] = "start",
+                                    [LAUNCHMSG_END] = "end"};
+
+/* Cuts the next word; NULL: there is none, or it is empty or too long. */
+static const char *next_word(struct firn_bytes *text, char out[LAUNCHMSG_USER])
+{
+    const char *blank = memchr(text->at, ' ', text->n);
+    size_t n = blank != NULL ? (size_t)(blank - text->at) : text->n;
+    if (n == 0 || n >= LAUNCHMSG_USER || memchr(text->at, '\0', n) != NULL)
+        return NULL;
+    memcpy(out, text->at, n);
+    out[n] = '\0';
+    size_t used = blank != NULL ? n + 1 : n;
+    text->at += used;
+    text->n -= used;
+    if (blank != NULL && text->n == 0)
+        return NULL; /* a blank at the end */
+    return out;
+}
+
+static bool is_user(const char *word)
+{
+    bool is_good = word[0] != '-' && word[0] != '.';
+    for (; *word != '\0'; word++)
+        is_good = is_good && (isalnum((unsigned char)*word) ||
+                              strchr("_-.@+$", *word) != NULL);
+    return is_good;
+}
+
+static bool read_number(const char *word, int64_t most, int64_t *out)
+{
+    size_t n = strlen(word);
+    if (n == 0 || n > 18 || word[0] == '0' || strspn(word, "0123456789") != n)
+        return false;
+    *out = strtoll(word, NULL, 10);
+    return *out <= most;
+}
+
+static bool read_words(struct launchmsg *out, struct firn_bytes text)
+{
+    char word[LAUNCHMSG_USER];
+    int64_t job = 0;
+    int kind = 0;
+    *out = (struct launchmsg){0};
+    if (next_word(&text, word) == NULL)
+        return false;
+    while (kind <= LAUNCHMSG_END && strcmp(word, names[kind]) != 0)
+        kind++;
+    if (kind > LAUNCHMSG_END)
+        return false;
+    out->kind = (enum launchmsg_kind)kind;
+    if (kind != LAUNCHMSG_END &&
+        (next_word(&text, out->user) == NULL || !is_user(out->user)))
+        return false;
+    if (kind == LAUNCHMSG_CHECK)
+        return text.n == 0;
+    if (next_word(&text, word) == NULL || !read_number(word, INT32_MAX, &job))
+        return false;
+    out->job = (int)job;
+    if (kind == LAUNCHMSG_START &&
+        (next_word(&text, word) == NULL ||
+         !read_number(word, INT64_MAX, &out->attempt)))
+        return false;
+    return next_word(&text, word) != NULL && text.n == 0 &&
+           strlen(word) == LAUNCHMSG_MARK - 1 &&
+           strspn(word, "0123456789abcdef") == LAUNCHMSG_MARK - 1 &&
+           str_copy(out->mark, sizeof out->mark, word);
+}
+
+enum firn_status launchmsg_read(struct launchmsg *out, struct firn_bytes text,
+                                struct firn_error *err)
+{
+    if (text.n > 0 && text.n <= LAUNCHMSG_MOST && text.at[text.n - 1] == '\n' &&
+        read_words(out, (struct firn_bytes){text.at, text.n - 1}))
+        return FIRN_OK;
+    return firn_fail(err, FIRN_EINVAL, "this request is none of a launcher");
+}
+
+void launchmsg_write(const struct launchmsg *msg, struct firn_buf *out)
+{
+    buf_puts(out, names[msg->kind]);
+    if (msg->kind != LAUNCHMSG_END)
+        buf_printf(out, " %s", msg->user);
+    if (msg->kind != LAUNCHMSG_CHECK)
+        buf_printf(out, " %d", msg->job);
+    if (msg->kind == LAUNCHMSG_START)
+        buf_printf(out, " %lld", (long long)msg->attempt);
+    if (msg->kind != LAUNCHMSG_CHECK)
+        buf_printf(out, " %s", msg->mark);
+    buf_putc(out, '\n');
+}

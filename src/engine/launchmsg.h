@@ -1,0 +1,36 @@
+/* launchmsg.h - what firnd asks of the launcher, as one line of text.
+ *
+ *     check ann                            may jobs of this user be started?
+ *     start ann 7 3 0123456789abcdef       start attempt 3 of job 7
+ *     end 7 0123456789abcdef               kill what is left of job 7
+ *
+ * The last word is the mark of the state folder (engine/herd.h). There are no
+ * paths in it: the launcher makes them from its own options and the numbers.
+ * The answer is `ok NUMBER` (0, the supervisor's process, how many processes
+ * were found) or `no SENTENCE`.
+ */
+#ifndef ENGINE_LAUNCHMSG_H
+#define ENGINE_LAUNCHMSG_H
+#include <firn/bytes.h>
+#include <firn/status.h>
+#include <stdint.h>
+
+enum { LAUNCHMSG_MOST = 256, LAUNCHMSG_USER = 64, LAUNCHMSG_MARK = 17 };
+
+enum launchmsg_kind { LAUNCHMSG_CHECK, LAUNCHMSG_START, LAUNCHMSG_END };
+
+struct launchmsg {
+    enum launchmsg_kind kind;
+    char user[LAUNCHMSG_USER]; /* "" of END */
+    int job;                   /* 0 of CHECK */
+    int64_t attempt;           /* of START, from 1 */
+    char mark[LAUNCHMSG_MARK]; /* 16 hexadecimal digits; "" of CHECK */
+};
+
+/* A function of its bytes. FIRN_EINVAL: it is no such line. */
+enum firn_status launchmsg_read(struct launchmsg *out, struct firn_bytes text,
+                                struct firn_error *err);
+/* Appends the line. */
+void launchmsg_write(const struct launchmsg *msg, struct firn_buf *out);
+
+#endif

@@ -1,0 +1,373 @@
+/* main.c - firn-launch: starts the supervisors of jobs as root, for firnd.
+ *
+ * firnd is not root. To run a job as the user who submitted it, firnd asks this
+ * program, over a Unix socket that only firnd's user can open. The program does
+ * three things (engine/launchmsg.h) and nothing else: it says whether jobs of a
+ * user may be started, starts the supervisor of an attempt, and kills what is
+ * left of a job.
+ *
+ * (1) The peer's user is compared with --user for every connection.
+ * (2) No path, command or environment comes from the request: the folder is
+ *     made of --state and two numbers, the program is --shepherd, the
+ *     environment is written here.
+ * (3) Jobs are started for members of --group only, never for root or users
+ *     below --uid-min, nor for firnd's own user.
+ * (4) The supervisor takes firnd's identity at once, and the workers the user's
+ *     (engine/identity.h). Only STATE/jobs/N, work and ckpt in it, which must
+ * be folders and no links, are given to the user. (5) Only processes with
+ * firn's mark of this state folder and job are killed.
+ *
+ * One request at a time; a request takes some milliseconds.
+ */
+#define _GNU_SOURCE
+#include "base/buf.h"
+#include "base/str.h"
+#include "engine/identity.h"
+#include "engine/launchmsg.h"
+#include "engine/procs.h"
+#include "launch/cell.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct {
+    const char *state, *socket, *user, *group, *shepherd;
+    unsigned long uid_min;
+    struct identity own; /* of firnd */
+    gid_t members;       /* the group of (3) */
+    bool has_cells;      /* control groups */
+} options = {.shepherd = "/usr/bin/firnd", .uid_min = 1000};
+
+/* --- users --------------------------------------------------------------- */
+
+static bool find_user(const char *name, struct passwd *entry, char *room,
+                      size_t size, struct identity *out)
+{
+    struct passwd *found = NULL;
+    gid_t groups[IDENTITY_GROUPS];
+    int n = IDENTITY_GROUPS;
+    if (getpwnam_r(name, entry, room, size, &found) != 0 || found == NULL ||
+        getgrouplist(name, entry->pw_gid, groups, &n) < 0)
+        return false;
+    *out = (struct identity){.uid = entry->pw_uid, .gid = entry->pw_gid};
+    for (int i = 0; i < n; i++)
+        if (groups[i] != 0)
+            out->groups[out->ngroups++] = groups[i];
+    return true;
+}
+
+/* (3) NULL, or why not. */
+static const char *may_not(const struct identity *user)
+{
+    if (user->uid == 0 || user->gid == 0 || user->uid < options.uid_min)
+        return "jobs of system users are not started";
+    if (user->uid == options.own.uid)
+        return "jobs of firnd's own user are not started";
+    for (size_t i = 0; i < user->ngroups; i++)
+        if (user->groups[i] == options.members)
+            return NULL;
+    return "the user is not a member of the launcher's group";
+}
+
+/* --- the three requests -------------------------------------------------- */
+
+/* (4) Folders that are not there yet are made by firnd later or never. */
+static bool give_folders(int job, const struct identity *user)
+{
+    static const char *const names[] = {"work", "ckpt"};
+    char path[4200];
+    snprintf(path, sizeof path, "%s/jobs/%d", options.state, job);
+    int above = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool is_given = above >= 0 || errno == ENOENT;
+    for (size_t i = 0; above >= 0 && i < sizeof names / sizeof *names; i++) {
+        int fd = openat(above, names[i],
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        is_given = is_given && (fd >= 0 ? fchown(fd, user->uid, user->gid) == 0
+                                        : errno == ENOENT);
+        if (fd >= 0)
+            close(fd);
+    }
+    if (above >= 0)
+        close(above);
+    return is_given;
+}
+
+/* In the child; never returns. (2) */
+static void run_shepherd(const struct launchmsg *msg,
+                         const struct passwd *entry,
+                         const struct identity *user, int report)
+{
+    char own[IDENTITY_TEXT], other[IDENTITY_TEXT], folder[4200];
+    char home[512], name[128], logname[128], shell[512];
+    identity_write(&options.own, own);
+    identity_write(user, other);
+    snprintf(folder, sizeof folder, "%s/control/%d/epoch-%lld", options.state,
+             msg->job, (long long)msg->attempt);
+    snprintf(home, sizeof home, "HOME=%s", entry->pw_dir);
+    snprintf(name, sizeof name, "USER=%s", entry->pw_name);
+    snprintf(logname, sizeof logname, "LOGNAME=%s", entry->pw_name);
+    snprintf(shell, sizeof shell, "SHELL=%s", entry->pw_shell);
+    char *argv[] = {
+        (char *)options.shepherd, "--shepherd-for", own, other, folder, NULL};
+    char *env[] = {
+        "PATH=/usr/local/bin:/usr/bin:/bin", home, name, logname, shell, NULL};
+    sigset_t none;
+    sigemptyset(&none);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    umask(022);
+    if (setsid() >= 0)
+        execve(options.shepherd, argv, env);
+    int error = errno;
+    if (write(report, &error, sizeof error) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+static void start(const struct launchmsg *msg, const struct passwd *entry,
+                  const struct identity *user, struct firn_buf *out)
+{
+    int ends[2], error = 0;
+    if (!give_folders(msg->job, user)) {
+        buf_printf(out, "no cannot give its folders to the user: %s",
+                   strerror(errno));
+        return;
+    }
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        buf_printf(out, "no %s", strerror(errno));
+        return;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (options.has_cells)
+            cell_enter(msg->job, msg->attempt, options.own.uid,
+                       options.own.gid);
+        run_shepherd(msg, entry, user, ends[1]);
+    }
+    if (pid < 0)
+        error = errno;
+    close(ends[1]);
+    ssize_t n = pid > 0 ? read(ends[0], &error, sizeof error) : 0;
+    close(ends[0]);
+    if (pid < 0 || n > 0)
+        buf_printf(out, "no cannot run '%s': %s", options.shepherd,
+                   strerror(error));
+    else
+        buf_printf(out, "ok %ld", (long)pid);
+}
+
+static void kill_one(void *arg, struct procs_id id, size_t which,
+                     const char *rest)
+{
+    (void)which, (void)rest;
+    procs_signal(id.pid, id.start, SIGKILL);
+    ++*(long *)arg;
+}
+
+/* (5) What is left of earlier attempts of the job; how many processes. */
+static long end_job(const struct launchmsg *msg)
+{
+    char mark[96];
+    long n = 0;
+    snprintf(mark, sizeof mark, "FIRN_HERD=%s-%d-", msg->mark, msg->job);
+    const char *const starts[] = {mark};
+    if (options.has_cells)
+        n += cell_end(msg->job);
+    procs_each_variable(starts, 1, kill_one, &n);
+    return n;
+}
+
+static void answer(struct firn_bytes text, struct firn_buf *out)
+{
+    struct launchmsg msg;
+    struct firn_error err = {0};
+    struct passwd entry;
+    struct identity user;
+    char room[8192];
+    const char *why = NULL;
+    if (launchmsg_read(&msg, text, &err) != FIRN_OK) {
+        buf_printf(out, "no %s", err.text);
+        return;
+    }
+    if (msg.kind == LAUNCHMSG_END) {
+        buf_printf(out, "ok %ld", end_job(&msg));
+        return;
+    }
+    if (!find_user(msg.user, &entry, room, sizeof room, &user))
+        why = "this host has no such user";
+    else
+        why = may_not(&user);
+    if (why != NULL)
+        buf_printf(out, "no user %s: %s", msg.user, why);
+    else if (msg.kind == LAUNCHMSG_CHECK)
+        buf_puts(out, "ok 0");
+    else if (end_job(&msg) > 0)
+        buf_puts(out, "no processes of the job were still running; they are "
+                      "killed");
+    else
+        start(&msg, &entry, &user, out);
+}
+
+/* --- the socket ---------------------------------------------------------- */
+
+/* (1) */
+static bool is_firnd(int fd)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t n = sizeof peer;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+           peer.uid == options.own.uid;
+}
+
+static void serve(int fd)
+{
+    char text[LAUNCHMSG_MOST + 1];
+    struct timeval patience = {.tv_sec = 2};
+    struct firn_buf out = {0};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+    ssize_t n = is_firnd(fd) ? recv(fd, text, sizeof text, 0) : -1;
+    if (n <= 0)
+        return;
+    answer((struct firn_bytes){text, (size_t)n}, &out);
+    buf_putc(&out, '\n');
+    send(fd, out.at, out.n, MSG_NOSIGNAL);
+    if (strncmp(out.at, "no ", 3) == 0)
+        fprintf(stderr, "firn-launch: refused: %s", out.at + 3);
+    buf_release(&out);
+}
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    mode_t before = umask(0177);
+    if (fd < 0 || !str_copy(at.sun_path, sizeof at.sun_path, path) ||
+        (unlink(path) != 0 && errno != ENOENT) ||
+        bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ||
+        chown(path, options.own.uid, options.own.gid) != 0 ||
+        listen(fd, 64) != 0)
+        return -1;
+    umask(before);
+    return fd;
+}
+
+static void reap(int number)
+{
+    int before = errno;
+    (void)number;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ;
+    errno = before;
+}
+
+static int wrong(const char *text, const char *word)
+{
+    fprintf(stderr, "firn-launch: %s%s\n", text, word);
+    return 2;
+}
+
+static int read_options(int argc, char **argv)
+{
+    static const struct option table[] = {
+        {"state", 1, NULL, 'd'},    {"socket", 1, NULL, 's'},
+        {"user", 1, NULL, 'u'},     {"group", 1, NULL, 'g'},
+        {"shepherd", 1, NULL, 'p'}, {"uid-min", 1, NULL, 'm'},
+        {"help", 0, NULL, 'h'},     {0}};
+    for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;)
+        switch (c) {
+        case 'd':
+            options.state = optarg;
+            break;
+        case 's':
+            options.socket = optarg;
+            break;
+        case 'u':
+            options.user = optarg;
+            break;
+        case 'g':
+            options.group = optarg;
+            break;
+        case 'p':
+            options.shepherd = optarg;
+            break;
+        case 'm':
+            options.uid_min = strtoul(optarg, NULL, 10);
+            break;
+        case 'h':
+            puts("usage: firn-launch --state DIR --socket PATH --user NAME "
+                 "--group NAME\n"
+                 "                   [--shepherd PROGRAM] [--uid-min N]\n"
+                 "Runs as root and starts jobs as the users who submitted "
+                 "them, for firnd.\n\n"
+                 "  --state DIR         firnd's state directory\n"
+                 "  --socket PATH       socket to listen on; firnd's option "
+                 "--launcher\n"
+                 "  --user NAME         user that firnd runs as\n"
+                 "  --group NAME        group whose members may run jobs\n"
+                 "  --shepherd PROGRAM  path of firnd (default: "
+                 "/usr/bin/firnd)\n"
+                 "  --uid-min N         lowest user number that may run jobs "
+                 "(default: 1000)");
+            exit(0);
+        default:
+            return 2;
+        }
+    if (optind < argc)
+        return wrong("unexpected argument ", argv[optind]);
+    if (options.state == NULL || options.socket == NULL ||
+        options.user == NULL || options.group == NULL)
+        return wrong("give --state, --socket, --user and --group; ",
+                     "'firn-launch --help' explains them");
+    if (options.state[0] != '/' || strlen(options.state) > 4000 ||
+        options.shepherd[0] != '/')
+        return wrong("--state and --shepherd must be paths from the root", "");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct passwd entry;
+    char room[8192];
+    int code = read_options(argc, argv);
+    if (code != 0)
+        return code;
+    const struct group *group = getgrnam(options.group);
+    if (group == NULL)
+        return wrong("there is no group ", options.group);
+    options.members = group->gr_gid;
+    if (!find_user(options.user, &entry, room, sizeof room, &options.own) ||
+        options.own.uid == 0)
+        return wrong("firnd's user must exist and not be root: ", options.user);
+    if (geteuid() != 0)
+        return wrong("this program must run as root", "");
+    signal(SIGCHLD, reap);
+    signal(SIGPIPE, SIG_IGN);
+    options.has_cells = cell_open();
+    fprintf(stderr, "firn-launch: jobs run %s\n",
+            options.has_cells ? "in control groups of their own (version 2)"
+                              : "without control groups: this host has no "
+                                "cgroup version 2 that root can write");
+    int fd = listen_at(options.socket);
+    if (fd < 0)
+        return wrong("cannot listen on ", options.socket);
+    for (;;) {
+        int one = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        if (one < 0)
+            continue; /* a child ended, or the peer left */
+        serve(one);
+        close(one);
+    }
+}

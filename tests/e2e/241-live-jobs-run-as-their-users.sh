@@ -1,0 +1,141 @@
+#!/bin/sh
+# With firn-launch a job runs as the user who submitted it, in folders of its
+# own; it cannot touch its control files, others' jobs or their logs. Without
+# the launcher firnd takes no jobs of other users.
+. tests/lib/firnd.sh
+only local "it is about processes of this host"
+[ "$(id -u)" = 0 ] || skip "real users need root"
+for tool in useradd userdel groupadd groupdel setpriv pgrep; do
+    command -v "$tool" >/dev/null || skip "there is no $tool"
+done
+launcher=${FIRN%/firn}/firn-launch
+[ -x "$launcher" ] || skip "firn-launch is not built"
+tag=fe$$ root_daemon=
+# Not below $tmp, which other users cannot enter.
+lab=$(mktemp -d /tmp/firn-lab.XXXXXX) || skip "there is no folder for a lab"
+mates="${tag}d ${tag}a ${tag}b"
+tidy()
+{
+    [ -z "$root_daemon" ] || kill "$root_daemon" 2>/dev/null
+    for user in $mates; do
+        for pid in $(pgrep -u "$user"); do
+            kill -9 "$pid" 2>/dev/null
+        done
+        userdel "$user" 2>/dev/null
+    done
+    groupdel "${tag}g" 2>/dev/null
+    rm -rf "$tmp" "$lab"
+}
+trap tidy EXIT
+groupadd "${tag}g" 2>"$tmp/err" || skip "no group can be made: $(cat "$tmp/err")"
+for user in $mates; do
+    useradd -M -G "${tag}g" -s /bin/sh "$user" 2>"$tmp/err" ||
+        skip "no user can be made: $(cat "$tmp/err")"
+done
+chmod 755 "$lab"
+mkdir "$lab/run" "$lab/state"
+chown "${tag}d" "$lab/run" "$lab/state"
+chmod 755 "$lab/run"
+cp "$firnd" "$FIRN" "$lab/" # the build folder may be closed to others
+socket=$lab/run/sock
+
+# as USER COMMAND...: runs it as that user, with the groups of that user.
+as()
+{
+    user=$1
+    shift
+    setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
+        env HOME=/ FIRN_SOCKET="$socket" "$@"
+}
+start_firnd()
+{
+    setpriv --reuid "${tag}d" --regid "$(id -g "${tag}d")" --init-groups \
+        env HOME=/ "$lab/firnd" --gpus 1x2:v100@16 --state "$lab/state" \
+        --socket "$socket" --socket-group "${tag}g" "$@" 2>>"$tmp/err" &
+    daemon=$!
+    await "firnd does not answer" answers
+}
+end_firnd()
+{
+    kill "$daemon"
+    wait "$daemon" 2>/dev/null
+    daemon=
+}
+
+# Without a launcher: a sentence for others.
+start_firnd
+as "${tag}a" "$lab/firn" submit -- true >"$tmp/out" 2>&1 &&
+    fail "firnd without a launcher took the job of another user"
+out_has "runs all jobs as its own user"
+end_firnd
+
+"$launcher" --state "$lab/state" --socket "$lab/run/launch" --user "${tag}d" \
+    --group "${tag}g" --shepherd "$lab/firnd" --uid-min 1 2>>"$tmp/err" &
+root_daemon=$!
+await "there is no launcher" test -S "$lab/run/launch"
+start_firnd --launcher "$lab/run/launch"
+
+# The job says who it is, tries to change what is not its own, and goes on until
+# it is cancelled.
+cat >"$lab/job" <<END
+id -un
+id -nG
+pwd
+touch mine && echo wrote its folder
+touch "$lab/state/control/1/x" 2>/dev/null && echo WROTE CONTROL FILES
+cat "$lab/state/firn.db" >/dev/null 2>&1 && echo READ THE STATE
+kill \$PPID 2>/dev/null && echo SIGNALLED ITS SUPERVISOR
+ls "$lab/state/control" 2>/dev/null && echo SAW CONTROL FILES
+echo token \${FIRN_TOKEN:+given}
+echo ready
+exec sleep 1000
+END
+chmod 755 "$lab/job"
+# workdir: its own folder under the state directory
+printf 'name: a\nrun: [/bin/sh, %s]\ngpus: 1\n' "$lab/job" >"$lab/a.yaml"
+chmod 644 "$lab/a.yaml"
+as "${tag}a" curl -sf --unix-socket "$socket" -H 'Content-Type: application/yaml' \
+    --data-binary @"$lab/a.yaml" http://firn/v1/jobs >"$tmp/out" ||
+    fail "the job was not taken"
+ready()
+{
+    as "${tag}a" "$lab/firn" logs a >"$tmp/out" 2>&1
+    grep -q '^ready' "$tmp/out"
+}
+await "the job does not get ready" ready
+grep -qx "${tag}a" "$tmp/out" || fail "the job does not run as its user"
+grep -q "${tag}g" "$tmp/out" || fail "the job lacks the groups of its user"
+out_has "wrote its folder"
+out_has "$lab/state/jobs/1/work"
+! grep -q '[A-Z][A-Z][A-Z]' "$tmp/out" || fail "the job reached too far"
+[ "$(stat -c %U "$lab/state/jobs/1/work/mine")" = "${tag}a" ] ||
+    fail "its file is not its user's"
+
+# Another user sees the job, and not its log; cannot end it.
+as "${tag}b" "$lab/firn" ls >"$tmp/out" || fail "firn ls of another user"
+out_has "${tag}a"
+as "${tag}b" "$lab/firn" logs a >"$tmp/out" 2>&1 && fail "a log is not private"
+out_has "belongs to user ${tag}a"
+as "${tag}b" "$lab/firn" cancel a >"$tmp/out" 2>&1 && fail "cancelled by another"
+
+# A restart of firnd takes the job over; its user ends it.
+end_firnd
+start_firnd --launcher "$lab/run/launch"
+pgrep -u "${tag}a" -x sleep >/dev/null || fail "the job ended with firnd"
+as "${tag}a" "$lab/firn" cancel a >"$tmp/out" 2>&1 || fail "not cancelled"
+is_over() { api GET /jobs/a | grep -q '"state": "cancelled"'; }
+await "the job does not end" is_over
+! pgrep -u "${tag}a" -x sleep >/dev/null || fail "a process of the job is left"
+
+# A supervisor that is killed leaves no process of the user behind.
+as "${tag}a" curl -sf --unix-socket "$socket" -H 'Content-Type: application/yaml' \
+    --data-binary 'name: b
+run: [/bin/sh, -c, "setsid sleep 1000 & echo ready; wait"]
+gpus: 1' http://firn/v1/jobs >/dev/null || fail "job b was not taken"
+b_is_ready() { as "${tag}a" "$lab/firn" logs b 2>/dev/null | grep -q ready; }
+await "job b does not get ready" b_is_ready
+kill -9 "$(pgrep -u "${tag}d" -f -- --shepherd-for | head -n 1)"
+none_left() { ! pgrep -u "${tag}a" -x sleep >/dev/null; }
+await "processes are left behind a killed supervisor" none_left
+as "${tag}a" "$lab/firn" cancel b >/dev/null 2>&1
+end_firnd
