@@ -69,7 +69,7 @@ enum {
 };
 static const double as_asked = 1 - 1e-9; /* speed that counts as that asked */
 
-/* The best way on at most so many GPUs. */
+/* The best way on at most that number of GPUs. */
 struct point {
     double rate; /* 0: it cannot run */
     int gpus;    /* that it uses */
