@@ -13,7 +13,7 @@ import { duration, gib, asks, safeName } from './words.js';
 const quoted = text => JSON.stringify(text);
 
 const FIELDS = [
-  ['name', 'Name', 'resnet50', 'text'], ['command', 'Command', 'python train.py', 'text'], ['workdir', 'Working directory', '/home/ann/project', 'text'],
+  ['name', 'Name', '', 'text', 'letters, digits and . _ -; empty: job-NUMBER'], ['command', 'Command', 'python train.py', 'text'], ['workdir', 'Working directory', '', 'text', 'from the root, such as /home/ann/project'],
   ['gpus', 'GPUs', '1', 'text', 'a number, or a range such as 1..8 for an elastic job'], ['types', 'GPU types', '', 'text', 'such as a100, h100; empty: any'],
   ['duration', 'Expected duration', '2h', 'text', 'such as 30m, 2h; empty: firnd estimates it from earlier jobs'], ['memory', 'Memory per GPU', '', 'text', 'such as 40 for 40 GiB; empty: not known'],
 ];

@@ -78,6 +78,7 @@ export function timeline(main, query) {
     from_s = a_s; to_s = b_s; isMoved = true;
     keepAddress(); draw();
   }
+  const ticks = () => timeTicks(from_s, to_s, Math.max(2, Math.floor(width_px() / 100)));
   const zoom = (by, at_s = (from_s + to_s) / 2) => move(at_s - (at_s - from_s) * by, at_s + (to_s - at_s) * by);
   const shift = share => move(from_s + (to_s - from_s) * share, to_s + (to_s - from_s) * share);
 
@@ -96,6 +97,7 @@ export function timeline(main, query) {
     c.beginPath(); c.rect(0, TOP_PX, width, height_px - TOP_PX); c.clip();
     c.translate(0, -offset_px);
     drawLanes(c, p, place, width);
+    for (const t of ticks()) { c.fillStyle = p.line; c.fillRect(x(t), TOP_PX, 1, place.end_px); }
     hits = [];
     for (const span of [...store.spans, ...comingSpans()]) drawSpan(c, p, place, span, width);
     c.restore();
@@ -150,10 +152,7 @@ export function timeline(main, query) {
     for (const [t, v] of points) { c.lineTo(x(t), base - value / all * 38); c.lineTo(x(t), base - v / all * 38); value = v; }
     c.lineTo(now_px, base - value / all * 38); c.lineTo(now_px, base); c.fill(); c.stroke();
     c.fillStyle = p.ink3; c.textAlign = 'center';
-    for (const t of timeTicks(from_s, to_s, Math.max(2, Math.floor(width / 100)))) {
-      c.fillStyle = p.line2; c.fillRect(x(t), TOP_PX, 1, height_px); c.fillStyle = p.ink3;
-      c.fillText(tickText(t, from_s, to_s), x(t), 62);
-    }
+    for (const t of ticks()) c.fillText(tickText(t, from_s, to_s), x(t), 62);
     if (now_px > GUTTER_PX && now_px < width) {
       c.fillStyle = p.ink2; c.fillRect(now_px - 0.5, 50, 1.5, height_px);
       c.fillStyle = p.ink; c.fillRect(now_px - 16, 53, 32, 17); c.fillStyle = p.panel; c.fillText('now', now_px, 62);

@@ -31,7 +31,7 @@ function table() {
 }
 
 export function users(main) {
-  const body = el('div'), note = el('p', { class: 'dim' });
+  const body = el('div', { class: 'scroll' }), note = el('p', { class: 'dim' });
   main.replaceChildren(el('div', { class: 'bar' }, el('h1', {}, 'Users'), el('span', { class: 'dim' }, 'the last 24 hours; half of a GPU counts as half')), el('section', { class: 'panel' }, body), note);
   function update() {
     swap(body, table());

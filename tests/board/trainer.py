@@ -1,7 +1,8 @@
 """trainer.py SECONDS EVERY_S - a training that only prints lines and reports.
 
 Reports go to firnd by FIRN_URL, as a real trainer's do: a falling loss, progress,
-time of a step and memory. Ends at SIGTERM.
+time of a step and memory. Takes one to seven times SECONDS, by its number. Ends
+at SIGTERM.
 """
 import http.client
 import json
@@ -39,8 +40,9 @@ def report(body):
 
 
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(83))
-seconds, every_s = float(sys.argv[1]), float(sys.argv[2])
-began_s, rng, step = time.time(), random.Random(int(os.environ.get("FIRN_JOB", "1"))), 0
+job = int(os.environ.get("FIRN_JOB", "1"))
+seconds, every_s = float(sys.argv[1]) * (1 + job % 7), float(sys.argv[2])
+began_s, rng, step = time.time(), random.Random(job), 0
 while True:
     share = min(1.0, (time.time() - began_s) / seconds)
     step += 10
