@@ -302,6 +302,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
+        .is_per_node = strcmp(ask->launch, "one") == 0,
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
