@@ -40,7 +40,8 @@ static double rate(void *state, const struct firn_job *job,
     if (*at == 0) {
         struct llmspot spot =
             llmjobs_packed(&cluster, type, way->gpus, way->nodes);
-        *at = 1 + llmjobs_expect(&llms[job->id % KINDS], &spot, 0, NULL);
+        *at = 1 + llmjobs_expect(&llms[job->id % KINDS], &spot,
+                                 (struct llmhow){0}, NULL);
     }
     return *at - 1;
 }

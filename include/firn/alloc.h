@@ -19,9 +19,11 @@ enum { FIRN_NO_JOB = -1 };
 /* Settings that a job's trainer may change by itself while it runs, at no
  * cost. All other settings stay as submitted. */
 enum firn_tune {
-    FIRN_TUNE_BATCH = 1,   /* total batch and passes, for the most goodput */
-    FIRN_TUNE_FREEZE = 2,  /* how many front layers are not trained */
-    FIRN_TUNE_THREADS = 4, /* elastic threads: more of them on faster GPUs */
+    FIRN_TUNE_BATCH = 1,     /* total batch and passes, for the most goodput */
+    FIRN_TUNE_FREEZE = 2,    /* how many front layers are not trained */
+    FIRN_TUNE_THREADS = 4,   /* elastic threads: more of them on faster GPUs */
+    FIRN_TUNE_EXECUTORS = 8, /* with elastic threads: several processes of the
+                              * job on a GPU, where that is faster */
 };
 
 /* How a job is run on its GPUs, as far as a scheduler decides it. Start from

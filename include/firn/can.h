@@ -14,20 +14,22 @@
 FIRN_C_BEGIN
 
 enum firn_can {
-    FIRN_CAN_RESIZE = 1,    /* "resize": goes on, on another number of GPUs */
-    FIRN_CAN_PASSES = 2,    /* "passes": a batch in several passes */
-    FIRN_CAN_FREEZE = 4,    /* "freeze": front layers are left untrained */
-    FIRN_CAN_BATCH = 8,     /* "batch": another total batch */
-    FIRN_CAN_PARTNER = 16,  /* "partner": trains a second job beside its own */
-    FIRN_CAN_AFTER = 32,    /* "after": starts from another job's weights */
-    FIRN_CAN_TENSOR = 64,   /* "tensor": a layer split over several GPUs */
-    FIRN_CAN_SHARDED = 128, /* "sharded": one copy of the weights over all */
-    FIRN_CAN_PIPELINE = 256 /* "pipeline": the model in stages */
+    FIRN_CAN_RESIZE = 1,     /* "resize": goes on, on another number of GPUs */
+    FIRN_CAN_PASSES = 2,     /* "passes": a batch in several passes */
+    FIRN_CAN_FREEZE = 4,     /* "freeze": front layers are left untrained */
+    FIRN_CAN_BATCH = 8,      /* "batch": another total batch */
+    FIRN_CAN_PARTNER = 16,   /* "partner": trains a second job beside its own */
+    FIRN_CAN_AFTER = 32,     /* "after": starts from another job's weights */
+    FIRN_CAN_TENSOR = 64,    /* "tensor": a layer split over several GPUs */
+    FIRN_CAN_SHARDED = 128,  /* "sharded": one copy of the weights over all */
+    FIRN_CAN_PIPELINE = 256, /* "pipeline": the model in stages */
+    FIRN_CAN_JOIN = 512, /* "join": processes come and go between two steps */
+    FIRN_CAN_EXECUTORS = 1024 /* "executors": several processes on a GPU */
 };
-enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 511, FIRN_CAN_WORDS = 9 };
+enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 2047, FIRN_CAN_WORDS = 11 };
 
 /* Bytes that hold every list of words, with the terminator. */
-enum { FIRN_CAN_TEXT = 80 };
+enum { FIRN_CAN_TEXT = 96 };
 
 /* The word of one ability; "?" when `can` is not exactly one. */
 FIRN_API const char *firn_can_name(unsigned can);

@@ -82,6 +82,11 @@ struct firn_engine_def {
      * system that holds it back; valid until the next call. NULL: it is not
      * held back. */
     const char *(*job_trouble)(void *state, firn_job_id job);
+    /* Seconds of a start (data loaders) that it does while other jobs still use
+     * the GPUs of the job; at most these of a plan's ahead_s come true. NULL:
+     * 0, it starts a job when its GPUs are free. */
+    int (*ahead_s)(void *state);
+    bool has_executors; /* starts several workers of a job on one GPU */
     /* Why no two jobs can share a GPU here; NULL: they can. */
     const char *(*no_sharing)(void *state);
     /* A node's own name; NULL: "n" and its number. */

@@ -11,6 +11,7 @@
 #ifndef FIRN_FORECAST_H
 #define FIRN_FORECAST_H
 #include <firn/view.h>
+#include <firn/waste.h>
 
 FIRN_C_BEGIN
 
@@ -115,6 +116,11 @@ struct firn_forecast_def {
      * NULL: never. */
     bool (*setting)(void *state, const struct firn_job *job,
                     const struct firn_way *way, struct firn_setting *out);
+    /* Several processes of the job on one GPU of that type, each with elastic
+     * threads of its own: the numbers of them that fit into its memory and how
+     * fast they are. Returns how many numbers there are. MAY be NULL: none. */
+    int (*executors)(void *state, const struct firn_job *job, firn_type_id type,
+                     struct firn_executor_ways *out);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -159,6 +165,11 @@ FIRN_API bool
 firn_view_merge(const struct firn_view *view, const struct firn_job *a,
                 const struct firn_job *b, enum firn_merge_kind kind,
                 const struct firn_way *way, struct firn_merge *out);
+
+/* None for a job whose trainer does not run several processes on a GPU. */
+FIRN_API int firn_view_executors(const struct firn_view *view,
+                                 const struct firn_job *job, firn_type_id type,
+                                 struct firn_executor_ways *out);
 
 FIRN_C_END
 

@@ -70,6 +70,8 @@ FIRN_API enum firn_status
 firn_group_open(struct firn_group **out, const struct firn_group_config *config,
                 struct firn_error *err);
 FIRN_API void firn_group_close(struct firn_group *group);
+/* Swaps what two handles mean; both stay valid. */
+FIRN_API void firn_group_swap(struct firn_group *a, struct firn_group *b);
 
 /* The order of the sums, and another one from the next put on: all processes
  * change it between the same two reductions. FIRN_EINVAL, and nothing changed,

@@ -16,6 +16,7 @@
 #include <firn/bytes.h>
 #include <firn/goodput.h>
 #include <firn/parallel.h>
+#include <firn/waste.h>
 #include <stdbool.h>
 
 FIRN_C_BEGIN
@@ -87,6 +88,16 @@ struct firn_profile_sharing {
     double xi;
 };
 
+/* Several processes of one job on one GPU of a type, each with elastic threads
+ * of its own, beside one process with all of them. */
+struct firn_profile_executors {
+    char type[FIRN_PROFILE_NAME];
+    int number;     /* >= 2 */
+    double speed;   /* mini-batches a second of all of them / of one */
+    double mem_mib; /* of all of them on the GPU, peak */
+    double samples; /* in a mini-batch of a thread, when it was measured */
+};
+
 struct firn_profile {
     char app[FIRN_PROFILE_NAME], source[FIRN_PROFILE_NAME];
     char origin[FIRN_PROFILE_TEXT];   /* its source: authors and place */
@@ -116,6 +127,8 @@ struct firn_profile {
     char layers_of[FIRN_PROFILE_NAME]; /* SOURCE/APP whose variances by layer
                                         * replace those of the statistics, at
                                         * equal shares of training; "": none */
+    struct firn_profile_executors *executors; /* owned */
+    size_t nexecutors;
 };
 
 /* Ordered by source, then application. Owns its profiles. */
@@ -184,6 +197,14 @@ FIRN_API double firn_profile_beside(const struct firn_profile *profile,
 FIRN_API double firn_profile_beside_at(const struct firn_profile *profile,
                                        const char *type, double samples,
                                        const char *other, double other_samples);
+
+/* The executors that a GPU of that type and memory can hold, with `samples`
+ * samples in a mini-batch of a thread: the rows measured with just as many,
+ * rising in number. Returns how many there are. */
+FIRN_API int firn_profile_executors(const struct firn_profile *profile,
+                                    const char *type, double mem_gib,
+                                    double samples,
+                                    struct firn_executor_ways *out);
 
 /* How a total batch is split over GPUs and passes. */
 struct firn_batch_split {

@@ -64,6 +64,10 @@ enum firn_sim_forecast {
 /* "fit", "tables", "pollux", "data"; NULL beyond them. */
 FIRN_API const char *firn_sim_forecast_name(enum firn_sim_forecast by);
 
+/* Data loaders can be started ahead, for which Ymir gives its signal 30 s
+ * before a round; loading weights needs the GPUs. */
+#define FIRN_SIM_AHEAD_MAX_S 30.0
+
 struct firn_world_def;
 
 struct firn_policy_def;
@@ -129,6 +133,9 @@ struct firn_sim_options {
                      * the fewest that hold it on the fastest type that can */
     bool transfer_key; /* forecasts of merged fine-tuning jobs are the true
                         * epochs (the answer key), not estimates from reports */
+    double ahead_s;    /* seconds of a start that are done before the GPUs of
+                        * the job are free, for policies that plan it (ymir): 0
+                        * to FIRN_SIM_AHEAD_MAX_S. 0: as firn's engines do */
     double handover_s; /* what a running job takes to let GPUs go, after the end
                         * of its mini-batch (of a job with a profile): the next
                         * job on them waits. 0: GPUs are free at once */

@@ -68,6 +68,29 @@ FIRN_API enum firn_status firn_waste_layout(const double *rates, int ngpus,
 FIRN_API bool firn_waste_best(struct firn_waste_type *types, int ntypes,
                               int maxp, struct firn_waste *out);
 
+/* A number of executors that may stand on one GPU, beside one. */
+struct firn_executors {
+    int number;   /* m >= 2 */
+    double speed; /* m I: mini-batches a second of all of them / of one */
+};
+
+enum { FIRN_EXECUTORS_MAX = 8 };
+
+/* Those that a type of GPU allows. */
+struct firn_executor_ways {
+    struct firn_executors at[FIRN_EXECUTORS_MAX];
+    int n; /* 0: one executor */
+};
+
+/* firn_waste_best() that chooses the executors as well: sets `executors`,
+ * `interference` and `threads` of each type, so that step_s is the least there
+ * is with one executor or any number in ways[i]; of equal steps the fewest
+ * executors. `ways` may be NULL: one executor. False, and no change, as above.
+ * O((types x ways)^2 x executors). */
+FIRN_API bool firn_waste_choose(struct firn_waste_type *types,
+                                const struct firn_executor_ways *ways,
+                                int ntypes, int maxp, struct firn_waste *out);
+
 FIRN_C_END
 
 #endif

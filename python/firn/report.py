@@ -25,6 +25,8 @@ CAN = (
     "tensor",
     "sharded",
     "pipeline",
+    "join",
+    "executors",
 )
 """What a trainer can do when it is ordered to, by firn/can.h."""
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FLAGS = 2 * JOB_NFIELDS, HELP_MAX = 160 };
+enum { MAX_FLAGS = 2 * JOB_NFIELDS, HELP_MAX = 320 };
 
 void job_flags_init(struct job_flags *flags)
 {

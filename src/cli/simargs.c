@@ -323,6 +323,11 @@ static const struct flag table[] = {
      "after the end of its mini-batch if it has a profile; the next job on "
      "them waits (default: 0)",
      flag_duration, OPTION(handover_s)},
+    {"ahead", 0, "TIME",
+     "time of each start that an engine spends before the GPUs of the job are "
+     "free, where the policy plans it (ymir): 0 to 30s (default: 0, as the "
+     "local and the Slurm engine)",
+     flag_duration, OPTION(ahead_s)},
     {"charge-first-start", 0, NULL,
      "charge the restart cost for the first start too", flag_yes,
      OPTION(charges_first_start)},

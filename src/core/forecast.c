@@ -185,3 +185,15 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
         return false;
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
 }
+
+int firn_view_executors(const struct firn_view *view,
+                        const struct firn_job *job, firn_type_id type,
+                        struct firn_executor_ways *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    out->n = 0;
+    if (forecast == NULL || forecast->executors == NULL ||
+        !(firn_job_tunes(job, FIRN_TUNE_EXECUTORS) & FIRN_TUNE_EXECUTORS))
+        return 0;
+    return forecast->executors(view->forecaster, job, type, out);
+}

@@ -621,3 +621,24 @@ unsigned forecaster_parallels(struct forecaster *f, struct forecaster_key key,
         return 0;
     return known_parallels(f->priors.known, &o->app, (uint32_t)1 << o->type);
 }
+
+int forecaster_executors(struct forecaster *f, struct forecaster_key key,
+                         const struct firn_job *job, firn_type_id type,
+                         struct firn_executor_ways *out)
+{
+    const struct outlook *o = outlook_of(f, key, job);
+    out->n = 0;
+    if (o->is_llm || o->app.profile == NULL)
+        return 0;
+    return threads_executors(f->priors.known, &o->app, type, o->ref.batch,
+                             threads_number(&job->spec), out);
+}
+
+bool forecaster_lay_out(struct forecaster *f, struct forecaster_key key,
+                        const struct firn_job *job, const struct firn_way *way,
+                        struct firn_waste_type *types)
+{
+    const struct outlook *o = outlook_of(f, key, job);
+    struct firn_way as = outlook_plain(f, o, way);
+    return outlook_threads(f, o, job, &as, types);
+}

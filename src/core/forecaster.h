@@ -131,6 +131,18 @@ size_t forecaster_llm_ways(struct forecaster *forecaster,
 unsigned forecaster_parallels(struct forecaster *forecaster,
                               struct forecaster_key key,
                               const struct firn_job *job);
+/* Numbers of its processes that fit on one GPU of that type (core/threads.h).
+ */
+int forecaster_executors(struct forecaster *forecaster,
+                         struct forecaster_key key, const struct firn_job *job,
+                         firn_type_id type, struct firn_executor_ways *out);
+/* The executors and threads of each type that the job has in that way, which
+ * names elastic threads; `types` has room for FIRN_TYPES_MAX. False: nothing is
+ * known of its steps. */
+bool forecaster_lay_out(struct forecaster *forecaster,
+                        struct forecaster_key key, const struct firn_job *job,
+                        const struct firn_way *way,
+                        struct firn_waste_type *types);
 
 /* What the job holds, as a way: of several types the one it is slowest on,
  * unless its threads are elastic; then `counts` (FIRN_TYPES_MAX of them) has

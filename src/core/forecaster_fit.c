@@ -213,41 +213,85 @@ static double by_profile(const struct forecaster *f, const struct outlook *o,
            (setting.belief > 0 ? setting.belief : 1);
 }
 
+/* Elastic threads as a way has them, and what their trainer sets. */
+struct threads_run {
+    struct threads threads;
+    struct setting setting;
+    struct spread where;
+    int counts[FIRN_TYPES_MAX];
+    size_t stage;
+};
+
+/* `out->counts` and `out->where`; false when it cannot be run so. */
+static bool find_gpus(const struct forecaster *f, const struct firn_job *job,
+                      const struct firn_way *way, struct threads_run *out)
+{
+    const struct firn_cluster *c = f->priors.cluster;
+    if (!threads_ask(c, job, way, out->counts))
+        return false;
+    out->where = threads_spread(c, f->largest, out->counts, way->nodes);
+    return out->where.nodes > 0;
+}
+
+/* The rest of `out`, by the profile of the job. */
+static void set_up(const struct forecaster *f, const struct outlook *o,
+                   const struct firn_job *job, const struct firn_way *way,
+                   struct threads_run *out)
+{
+    unsigned tunes =
+        way->tunes & ~(unsigned)(FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS);
+    struct trainer_ask ask = {.app = &o->app,
+                              .where = &out->where,
+                              .batch = outlook_batch(o, job),
+                              .tunes = tunes,
+                              .frozen_max = job->spec.frozen_max,
+                              .job = job->id};
+    out->stage = o->part / o->parts.pieces;
+    bool is_cut =
+        trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
+    out->setting =
+        trainer_setting(f->priors.trainer, &ask, is_cut ? o->part : out->stage);
+    if (!is_cut && o->setting.nfrozen > 0)
+        out->setting.frozen = o->setting.nfrozen; /* by its own account */
+    out->threads = (struct threads){.known = f->priors.known,
+                                    .app = &o->app,
+                                    .where = &out->where,
+                                    .counts = out->counts,
+                                    .number = threads_number(&job->spec),
+                                    .batch = o->ref.batch,
+                                    .has_executors =
+                                        (way->tunes & FIRN_TUNE_EXECUTORS) != 0,
+                                    .iteration_s = known_fit_s};
+}
+
 /* The same of a way with elastic threads. */
 static double fit_threads(const struct forecaster *f, const struct outlook *o,
                           const struct firn_job *job,
                           const struct firn_way *way)
 {
-    const struct firn_cluster *c = f->priors.cluster;
-    int counts[FIRN_TYPES_MAX];
-    if (!threads_ask(c, job, way, counts))
-        return 0;
-    struct spread where = threads_spread(c, f->largest, counts, way->nodes);
-    if (where.nodes == 0)
+    struct threads_run run;
+    if (!find_gpus(f, job, way, &run))
         return 0;
     if (o->app.profile == NULL)
-        return threads_rate(c, f->priors.scaling, &job->spec, counts);
-    unsigned tunes = way->tunes & ~(unsigned)FIRN_TUNE_THREADS;
-    struct trainer_ask ask = {.app = &o->app,
-                              .where = &where,
-                              .batch = outlook_batch(o, job),
-                              .tunes = tunes,
-                              .frozen_max = job->spec.frozen_max,
-                              .job = job->id};
-    size_t stage = o->part / o->parts.pieces;
-    bool is_cut =
-        trainer_rule(f->priors.trainer, o->app.profile, tunes) != FREEZE_OFF;
-    struct setting setting =
-        trainer_setting(f->priors.trainer, &ask, is_cut ? o->part : stage);
-    if (!is_cut && o->setting.nfrozen > 0)
-        setting.frozen = o->setting.nfrozen; /* by its own account */
-    struct threads threads = {
-        f->priors.known, &o->app,    &where, counts, threads_number(&job->spec),
-        o->ref.batch,    known_fit_s};
-    struct running now = {threads_iteration_s(&threads, &setting), o->ref.batch,
-                          setting.psi};
-    return running_rate(o->app.profile, stage, &o->ref, &now) *
-           (setting.belief > 0 ? setting.belief : 1);
+        return threads_rate(f->priors.cluster, f->priors.scaling, &job->spec,
+                            run.counts);
+    set_up(f, o, job, way, &run);
+    struct running now = {threads_iteration_s(&run.threads, &run.setting),
+                          o->ref.batch, run.setting.psi};
+    return running_rate(o->app.profile, run.stage, &o->ref, &now) *
+           (run.setting.belief > 0 ? run.setting.belief : 1);
+}
+
+bool outlook_threads(const struct forecaster *f, const struct outlook *o,
+                     const struct firn_job *job, const struct firn_way *way,
+                     struct firn_waste_type *types)
+{
+    struct threads_run run;
+    if (o->is_llm || o->app.profile == NULL || !find_gpus(f, job, way, &run))
+        return false;
+    set_up(f, o, job, way, &run);
+    threads_lay_out(&run.threads, &run.setting, types);
+    return true;
 }
 
 double outlook_fit(const struct forecaster *f, const struct outlook *o,

@@ -44,6 +44,8 @@ unsigned firn_job_tunes(const struct firn_job *job, unsigned tunes)
         tunes &= ~(unsigned)FIRN_TUNE_BATCH;
     if (!firn_job_can(job, FIRN_CAN_FREEZE))
         tunes &= ~(unsigned)FIRN_TUNE_FREEZE;
+    if (!firn_job_can(job, FIRN_CAN_EXECUTORS))
+        tunes &= ~(unsigned)FIRN_TUNE_EXECUTORS;
     return tunes;
 }
 

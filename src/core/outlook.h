@@ -149,6 +149,11 @@ void outlook_lay_out(struct forecaster *f, struct outlook *o,
  * of training; 0 when it cannot be. */
 double outlook_fit(const struct forecaster *f, const struct outlook *o,
                    const struct firn_job *job, const struct firn_way *way);
+/* Its elastic threads and executors by type in that way; false: its steps are
+ * not known, or it cannot be run so. */
+bool outlook_threads(const struct forecaster *f, const struct outlook *o,
+                     const struct firn_job *job, const struct firn_way *way,
+                     struct firn_waste_type *types);
 /* The same way with everything said: its type, and how many nodes. */
 struct firn_way outlook_plain(const struct forecaster *f,
                               const struct outlook *o,

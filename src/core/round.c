@@ -234,6 +234,7 @@ enum firn_status round_event(struct round *round,
     case FIRN_EVENT_LEFT:
     case FIRN_EVENT_TAKEN:
     case FIRN_EVENT_INBOX:
+    case FIRN_EVENT_RESIZED:
         return firn_fail(err, FIRN_EINVAL,
                          "a live engine's event of job %d is not for the round",
                          event->job);
@@ -332,6 +333,13 @@ double round_wake_s(const struct round *round)
     return rank_s < round->policy_wake_s ? rank_s : round->policy_wake_s;
 }
 
+static int ahead_of(const struct round *round)
+{
+    const struct firn_engine_def *engine = round->config.engine;
+    return engine->ahead_s != NULL ? engine->ahead_s(round->config.engine_state)
+                                   : 0;
+}
+
 struct firn_view round_view(struct round *round, double now_s)
 {
     const struct state *state = &round->state;
@@ -342,6 +350,7 @@ struct firn_view round_view(struct round *round, double now_s)
                               .nrunning = state->nrunning,
                               .gpus_up = state->map.up_gpus,
                               .gpus_free = state->map.free_gpus,
+                              .ahead_s = ahead_of(round),
                               .seed = round->config.seed,
                               .scratch = &round->scratch,
                               .state = state,

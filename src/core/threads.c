@@ -12,6 +12,12 @@
  * one more thread costs on that type, T at two threads less T at one. Switching
  * threads is free: it was measured at 1 % and less.
  *
+ * Several executors: m processes of the job on a GPU, each with its share of
+ * the GPU's threads and the share I of the speed, where the profile has a row
+ * for that type, that mini-batch and m, and memory allows it. MC_t = m C_t I
+ * and MA_t = m A_t; the step on that type is then 1 / I times as long (3.4.1).
+ * firn_waste_choose() takes the m with the shortest step.
+ *
  * Without a profile C_t is the type's speed, and with n GPUs that have threads,
  *
  *     rate = (perf / perf_ref) (n / gpus)^(scaling - 1),  perf = P / max A/C
@@ -26,7 +32,6 @@
  */
 #include "core/threads.h"
 #include "base/fmath.h"
-#include <firn/waste.h>
 #include <math.h>
 
 int threads_number(const struct firn_job_spec *spec)
@@ -86,12 +91,13 @@ struct spread threads_spread(const struct firn_cluster *cluster,
     return wide;
 }
 
-/* The layout on GPUs of these rates; `types` by type. */
-static struct firn_waste lay_out(struct firn_waste_type *types, int ntypes,
-                                 int number)
+/* The layout on GPUs of these rates; `types` by type, `ways` too or NULL. */
+static struct firn_waste lay_out(struct firn_waste_type *types,
+                                 const struct firn_executor_ways *ways,
+                                 int ntypes, int number)
 {
     struct firn_waste waste = {0};
-    if (!firn_waste_best(types, ntypes, number, &waste))
+    if (!firn_waste_choose(types, ways, ntypes, number, &waste))
         FIRN_BUG("%d threads have no layout", number);
     return waste;
 }
@@ -104,7 +110,7 @@ double threads_rate(const struct firn_cluster *c, double scaling,
     for (int t = 0; t < c->ntypes; t++)
         types[t] = (struct firn_waste_type){.ngpus = counts[t],
                                             .rate = c->types[t].speed};
-    double step_s = lay_out(types, c->ntypes, number).step_s;
+    double step_s = lay_out(types, NULL, c->ntypes, number).step_s;
     for (int t = 0; t < c->ntypes; t++)
         used += types[t].threads > 0 ? counts[t] : 0;
     used = used < number ? used : number;
@@ -130,24 +136,53 @@ static double on_type_s(const struct threads *t, const struct setting *frozen,
     return t->iteration_s(t->known, t->app, &where, &setting);
 }
 
-double threads_iteration_s(const struct threads *t,
-                           const struct setting *setting)
+int threads_executors(const struct known *known, const struct known_app *app,
+                      firn_type_id type, double batch, int number,
+                      struct firn_executor_ways *out)
 {
-    struct firn_waste_type types[FIRN_TYPES_MAX] = {0};
+    const struct firn_gpu_type *gpu = &known->cluster->types[type];
+    double most = known_local_max(known, app, (uint32_t)1 << type);
+    out->n = 0;
+    if (app->profile == NULL || app->profile->nexecutors == 0 || !(batch > 0) ||
+        (most > 0 && batch / number > most))
+        return 0; /* a thread in several passes: no such row was measured */
+    return firn_profile_executors(app->profile, gpu->name, gpu->mem_gib,
+                                  batch / number, out);
+}
+
+void threads_lay_out(const struct threads *t, const struct setting *setting,
+                     struct firn_waste_type *types)
+{
+    struct firn_executor_ways ways[FIRN_TYPES_MAX];
     int ntypes = t->known->cluster->ntypes;
-    double longest_s = 0;
+    bool has_ways = false;
     for (int i = 0; i < ntypes; i++) {
+        types[i] = (struct firn_waste_type){0};
+        ways[i].n = 0;
         if (t->counts[i] == 0)
             continue;
         double one_s = on_type_s(t, setting, i, 1);
         double more_s = on_type_s(t, setting, i, 2) - one_s;
         types[i] = (struct firn_waste_type){
             .ngpus = t->counts[i], .rate = 1 / (more_s > 0 ? more_s : one_s)};
+        if (t->has_executors && threads_executors(t->known, t->app, i, t->batch,
+                                                  t->number, &ways[i]) > 0)
+            has_ways = true;
     }
-    lay_out(types, ntypes, t->number);
-    for (int i = 0; i < ntypes; i++)
+    lay_out(types, has_ways ? ways : NULL, ntypes, t->number);
+}
+
+double threads_iteration_s(const struct threads *t,
+                           const struct setting *setting)
+{
+    struct firn_waste_type types[FIRN_TYPES_MAX];
+    double longest_s = 0;
+    threads_lay_out(t, setting, types);
+    for (int i = 0; i < t->known->cluster->ntypes; i++) {
+        double share = types[i].interference > 0 ? types[i].interference : 1;
         if (types[i].threads > 0)
-            longest_s =
-                fmax(longest_s, on_type_s(t, setting, i, types[i].threads));
+            longest_s = fmax(
+                longest_s, on_type_s(t, setting, i, types[i].threads) / share);
+    }
     return longest_s;
 }

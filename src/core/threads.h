@@ -9,6 +9,7 @@
 #define SIM_THREADS_H
 #include "core/known.h"
 #include <firn/forecast.h>
+#include <firn/waste.h>
 
 /* spec.threads, or gpus_max of them. */
 int threads_number(const struct firn_job_spec *spec);
@@ -38,12 +39,25 @@ struct threads {
     const struct spread *where;
     const int *counts;
     int number;
-    double batch; /* of all of them */
+    double batch;       /* of all of them */
+    bool has_executors; /* several processes on a GPU, where that is faster */
     double (*iteration_s)(const struct known *known,
                           const struct known_app *app,
                           const struct spread *where,
                           const struct setting *setting);
 };
+
+/* The numbers of executors that fit on a GPU of that type, for threads that
+ * share a batch of `batch`; none: not known. */
+int threads_executors(const struct known *known, const struct known_app *app,
+                      firn_type_id type, double batch, int number,
+                      struct firn_executor_ways *out);
+
+/* The layout of its threads that threads_iteration_s() is the time of: threads
+ * and executors by type, in `types` (FIRN_TYPES_MAX of them). */
+void threads_lay_out(const struct threads *threads,
+                     const struct setting *setting,
+                     struct firn_waste_type *types);
 
 /* Seconds of an iteration with what `setting` freezes; its batch is not read.
  * `iteration_s` is the truth's (sim/tables.h) or known_fit_s(). */

@@ -117,6 +117,12 @@ static void shape_spec(const struct desk *desk, struct firn_job_spec *spec)
         llmjobs_restrict(&desk->dock->cluster, spec, desk->types_text);
 }
 
+/* What no job can do on this engine, whatever its trainer can. */
+static unsigned engine_lacks(const struct desk *desk)
+{
+    return desk->dock->engine->has_executors ? 0 : FIRN_CAN_EXECUTORS;
+}
+
 /* `keeps` is the GPU type that it keeps to; "" for none. A job that `runs`
  * stays where it is, whatever was seen of the memory of its model since. */
 static void fill_spec(const struct desk *desk, const struct live_ask *ask,
@@ -128,6 +134,7 @@ static void fill_spec(const struct desk *desk, const struct live_ask *ask,
         out->mem_ratio =
             runs ? FIRN_PEAK_RATIO_LEAST : memseen_ratio(desk->memory, out);
     desk_type_spec(desk, keeps, out);
+    out->cannot |= engine_lacks(desk);
     if (dock_no_sharing(desk->dock) != NULL)
         out->may_share = false; /* or a policy gives it half a GPU for ever */
     if (llmjobs_is(out))
@@ -165,13 +172,18 @@ static int gpus_for_life(const struct desk *desk, const struct live_job *job,
     return gpus > spec->gpus_min ? gpus : spec->gpus_min;
 }
 
+unsigned desk_cannot(const struct desk *desk, const struct live_job *job)
+{
+    return (FIRN_CAN_ALL & ~abilities_of(job, NULL)) | engine_lacks(desk);
+}
+
 void desk_spec(const struct desk *desk, const struct live_job *job,
                struct firn_job_spec *out)
 {
     const struct track *track = desk_track(desk, job->id);
     bool runs = job->held != NULL && strcmp(job->held, "-") != 0;
     fill_spec(desk, &job->ask, job->submitted_s, job->gpu_type, runs, out);
-    out->cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
+    out->cannot = desk_cannot(desk, job);
     if ((out->cannot & FIRN_CAN_RESIZE) && out->gpus > 0)
         out->gpus = out->gpus_min = out->gpus_max =
             gpus_for_life(desk, job, track, out);

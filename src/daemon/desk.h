@@ -154,6 +154,9 @@ const struct firn_job *desk_job(const struct desk *desk,
 bool desk_can_stop(const struct live_job *job);
 /* The duration to be expected of a job without one; 0: nothing is known. */
 double desk_guess_s(const struct desk *desk, const struct live_ask *ask);
+/* FIRN_CAN_*: what the job cannot do here, for its trainer or for the engine.
+ */
+unsigned desk_cannot(const struct desk *desk, const struct live_job *job);
 /* What the round shall schedule it by. Strings are the job's, or live until
  * the next call. */
 void desk_spec(const struct desk *desk, const struct live_job *job,

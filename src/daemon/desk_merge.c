@@ -138,15 +138,24 @@ bool desk_merge(struct desk *desk, const struct desk_pair *pair,
     return true;
 }
 
+/* The job whose weights it began with; NULL: none. Of a job that has failed
+ * dock_launch() takes no weights. */
+static const struct live_job *first_of(const struct desk *desk,
+                                       const struct live_job *job)
+{
+    const struct live_job *first = NULL;
+    if (job->how.after != FIRN_NO_JOB && job->anew == 0)
+        first = book_job(desk->book, job->how.after);
+    return first != NULL && first->state == LIVE_SUCCEEDED ? first : NULL;
+}
+
 /* The job that it is trained together with, or whose weights it began with;
  * NULL: none. */
 static const struct live_job *teacher_of(const struct desk *desk,
                                          const struct live_job *job)
 {
     const struct live_job *other = partner_of(desk->book, job);
-    if (other == NULL && job->how.after != FIRN_NO_JOB && job->anew == 0)
-        other = book_job(desk->book, job->how.after);
-    return other;
+    return other != NULL ? other : first_of(desk, job);
 }
 
 /* Its last epoch, for the estimator; false: it says nothing of a loss. */
@@ -199,7 +208,7 @@ bool desk_after_hurts(struct desk *desk, const struct live_job *job,
                       char out[LIVE_TEXT])
 {
     struct livemerge_epoch report;
-    if (job->how.after == FIRN_NO_JOB || job->how.unguarded || job->anew > 0 ||
+    if (first_of(desk, job) == NULL || job->how.unguarded ||
         epochs_reported(job) < 2 || partner_of(desk->book, job) != NULL ||
         !epoch_of(desk, job, &report))
         return false;

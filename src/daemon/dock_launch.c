@@ -22,6 +22,7 @@
  */
 #include "base/arena.h"
 #include "base/buf.h"
+#include "daemon/abilities.h"
 #include "daemon/dock.h"
 #include "daemon/partner.h"
 #include <errno.h>
@@ -87,6 +88,7 @@ enum firn_status dock_layout(struct dock *dock, const struct live_job *job,
 struct launchtext {
     struct arena text;
     struct firn_launch_mate mate;
+    int executors[FIRN_TYPES_MAX];
     const char *trouble; /* NULL: all folders are there */
     const char *settings[10];
 };
@@ -303,6 +305,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
         .is_per_node = strcmp(ask->launch, "one") == 0,
+        .can_join = (abilities_of(job, NULL) & FIRN_CAN_JOIN) != 0,
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,
@@ -313,6 +316,9 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
                       : -1,
     };
     launch_others(dock, job, out);
+    for (int t = 0; t < FIRN_TYPES_MAX; t++)
+        dock->launch->executors[t] = job->executors[t];
+    out->executors = dock->launch->executors;
     out->trouble = dock->launch->trouble;
     return true;
 }

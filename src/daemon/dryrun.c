@@ -154,7 +154,16 @@ static bool merge(void *state, const struct firn_job *a,
     return desk_merge(&dry->loop->desk, &pair, way, at_s, out);
 }
 
+static int executors(void *state, const struct firn_job *job, firn_type_id type,
+                     struct firn_executor_ways *out)
+{
+    const struct dryrun *dry = state;
+    return liveforecast_executors(dry->loop->desk.forecast, book_id(dry, job),
+                                  job, type, out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .executors = executors,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,

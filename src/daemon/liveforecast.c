@@ -307,3 +307,22 @@ struct firn_way liveforecast_held(struct liveforecast *f, firn_job_id id,
 {
     return forecaster_held(f->forecaster, key_as(f, id, job), job, f->counts);
 }
+
+int liveforecast_executors(struct liveforecast *f, firn_job_id id,
+                           const struct firn_job *job, firn_type_id type,
+                           struct firn_executor_ways *out)
+{
+    return forecaster_executors(f->forecaster, key_as(f, id, job), job, type,
+                                out);
+}
+
+bool liveforecast_lay_out(struct liveforecast *f, firn_job_id id,
+                          const struct firn_job *job,
+                          struct firn_waste_type *types)
+{
+    struct firn_way way = liveforecast_held(f, id, job);
+    if ((way.tunes & FIRN_TUNE_EXECUTORS) == 0)
+        return false;
+    return forecaster_lay_out(f->forecaster, key_as(f, id, job), job, &way,
+                              types);
+}

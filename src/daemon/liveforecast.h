@@ -91,6 +91,14 @@ size_t liveforecast_llm_ways(struct liveforecast *forecast, firn_job_id id,
 bool liveforecast_setting(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job,
                           const struct firn_way *way, struct firn_setting *out);
+int liveforecast_executors(struct liveforecast *forecast, firn_job_id id,
+                           const struct firn_job *job, firn_type_id type,
+                           struct firn_executor_ways *out);
+/* The executors of the job on the GPUs that it holds, by type; `types` has room
+ * for FIRN_TYPES_MAX. False: one everywhere. */
+bool liveforecast_lay_out(struct liveforecast *forecast, firn_job_id id,
+                          const struct firn_job *job,
+                          struct firn_waste_type *types);
 /* What the job holds, as a way; its `counts` until the next call. */
 struct firn_way liveforecast_held(struct liveforecast *forecast, firn_job_id id,
                                   const struct firn_job *job);

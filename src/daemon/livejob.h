@@ -111,6 +111,9 @@ struct live_job {
                    * of another job; 0: none. On disk by loop_guard.c */
     int start_frozen; /* layers to freeze at its next start; negative: as they
                        * were. Not on disk */
+    unsigned char executors[FIRN_TYPES_MAX]; /* workers on a GPU, by type, at
+                                              * its next start; 0: one. Not on
+                                              * disk */
     /* Not on disk: book_ran_s() of book_attempt.c. */
     bool is_ran_known;
     double ran_s, ran_since_s; /* of attempts that ended; start of the open one,

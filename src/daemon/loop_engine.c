@@ -61,6 +61,26 @@ static void order_settings(struct loop *loop, struct live_job *job,
         orders->batch = job->ask.batch_max;
 }
 
+/* How many processes a GPU of each type gets when the job starts there. */
+static void order_executors(struct loop *loop, struct live_job *job,
+                            const struct firn_alloc *to)
+{
+    const struct track *track = desk_track(&loop->desk, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? desk_job(&loop->desk, track) : NULL;
+    struct firn_waste_type types[FIRN_TYPES_MAX];
+    memset(job->executors, 0, sizeof job->executors);
+    if (in_round == NULL || (to->tunes & FIRN_TUNE_EXECUTORS) == 0)
+        return;
+    struct firn_job as = *in_round;
+    as.held = *to;
+    if (!liveforecast_lay_out(loop->desk.forecast, job->id, &as, types))
+        return;
+    for (int t = 0; t < loop->dock.cluster.ntypes; t++)
+        if (types[t].threads > 0)
+            job->executors[t] = (unsigned char)types[t].executors;
+}
+
 void loop_orders(struct loop *loop, struct live_job *job,
                  const struct firn_alloc *to)
 {
@@ -73,6 +93,7 @@ void loop_orders(struct loop *loop, struct live_job *job,
         orders.nfrozen = 0; /* this policy leaves all layers in training */
     if (to->nparts > 0)
         order_settings(loop, job, to, &orders);
+    order_executors(loop, job, to);
     book_wrote(loop->book, book_orders(loop->book, job, &orders, &err), &err);
 }
 
@@ -234,7 +255,17 @@ static bool setting(void *state, const struct firn_job *job,
         loop->desk.forecast, desk_book_id(&loop->desk, job->id), job, way, out);
 }
 
+static int executors(void *state, const struct firn_job *job, firn_type_id type,
+                     struct firn_executor_ways *out)
+{
+    const struct loop *loop = state;
+    return liveforecast_executors(loop->desk.forecast,
+                                  desk_book_id(&loop->desk, job->id), job, type,
+                                  out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .executors = executors,
                                                       .setting = setting,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
@@ -243,6 +274,14 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                           slowdown_in,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
+
+static int ahead_s(void *state)
+{
+    const struct dock *dock = &((const struct loop *)state)->dock;
+    return dock->engine->ahead_s != NULL
+               ? dock->engine->ahead_s(dock->engine_state)
+               : 0;
+}
 
 void loop_engine_init(struct loop *loop)
 {
@@ -255,6 +294,7 @@ void loop_engine_init(struct loop *loop)
         .now_s = now_s,
         .apply = apply,
         .settled = settled,
+        .ahead_s = ahead_s,
     };
 }
 
@@ -391,6 +431,32 @@ static void on_phase(struct loop *loop, struct live_job *job,
     buf_release(&with);
 }
 
+/* A resize of the running processes is over. */
+static void on_resized(struct loop *loop, struct live_job *job,
+                       const struct firn_event *event)
+{
+    struct firn_buf on = {0};
+    char why[LIVE_TEXT];
+    dock_gpus_text(&loop->dock, job->held, &on);
+    struct firn_error err = {0};
+    if (event->is_resized) {
+        metrics_observe(loop->metrics, METRIC_PAUSE_S, event->pause_s);
+        snprintf(why, sizeof why,
+                 "resized without a stop: ready in %.3g s, paused for %.3g s",
+                 event->prepare_s, event->pause_s);
+        book_wrote(loop->book, book_resized(loop->book, job, why, &err), &err);
+    } else {
+        metrics_add(loop->metrics, METRIC_JOINS_FAILED, 0, 1);
+        snprintf(why, sizeof why, "is restarted for its resize: %.120s",
+                 event->why != NULL ? event->why : "");
+    }
+    struct happening what = {.event = event->is_resized ? LIFE_RESIZED
+                                                        : LIFE_NOT_RESIZED,
+                             .words = {.gpus = on.at, .why = why}};
+    loop_happens(loop, job, &what);
+    buf_release(&on);
+}
+
 /* LEFT, DONE or FAIL of a job, alone or with a partner. */
 static void on_end(struct loop *loop, struct live_job *job,
                    const struct live_job *partner,
@@ -435,6 +501,9 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
             on_phase(loop, partner, event);
         return;
     }
+    if (event->kind == FIRN_EVENT_RESIZED &&
+        event->attempt == track->open_attempt)
+        on_resized(loop, job, event);
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;

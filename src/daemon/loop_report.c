@@ -140,7 +140,7 @@ static void learn_abilities(struct loop *loop, struct live_job *job,
                             const struct track *track)
 {
     const struct firn_job *in_round = desk_job(&loop->desk, track);
-    unsigned cannot = FIRN_CAN_ALL & ~abilities_of(job, NULL);
+    unsigned cannot = desk_cannot(&loop->desk, job);
     if (in_round == NULL || in_round->spec.cannot == cannot)
         return;
     loop_changed(loop, job);

@@ -9,6 +9,12 @@
  * The trainer itself spreads elastic threads evenly. Where GPUs differ in speed
  * and the policy lets the trainer use that, faster GPUs get more threads: the
  * next thread goes to the GPU that would finish it first.
+ *
+ * Several executors: a GPU may have several workers of a job. Each of them then
+ * sees its own GPU alone, as local rank 0 of a host with one worker: programs
+ * take their local rank for the number of their GPU, and two would take two.
+ * PyTorch trainers are told to add gradients by firn's own group
+ * (FIRN_THROUGH), because NCCL refuses two processes on one GPU.
  */
 #define _GNU_SOURCE
 #include "engine/workerenv.h"
@@ -30,12 +36,38 @@ struct place {
 };
 
 struct places {
-    VEC(struct place) at;
+    VEC(struct place) at; /* of workers, unless there is one for a node */
     int nnodes, nhosts;
 };
 
-static struct places places_of(const struct workerenv *env)
+/* The workers of a job on one GPU of that type. */
+static int executors_of(const struct workerenv *env,
+                        const struct firn_launch *launch, firn_type_id type)
 {
+    bool may = launch->executors != NULL && !launch->is_per_node &&
+               launch->mate == NULL &&
+               (env->alloc->tunes & FIRN_TUNE_EXECUTORS) != 0;
+    return may && launch->executors[type] > 1 ? launch->executors[type] : 1;
+}
+
+/* Some GPU has several workers, and there is a thread for each of them. */
+static bool is_packed(const struct workerenv *env,
+                      const struct firn_launch *launch)
+{
+    const struct firn_alloc *alloc = env->alloc;
+    long nworkers = 0;
+    for (int i = 0; i < alloc->nparts; i++) {
+        firn_type_id type = env->cluster->nodes[alloc->parts[i].node].type;
+        nworkers += (long)executors_of(env, launch, type) *
+                    __builtin_popcountll(alloc->parts[i].gpus);
+    }
+    return nworkers > alloc->ngpus && nworkers <= launch->threads;
+}
+
+static struct places places_of(const struct workerenv *env,
+                               const struct firn_launch *launch)
+{
+    bool packs = is_packed(env, launch);
     const struct firn_alloc *alloc = env->alloc;
     struct places out = {0};
     int last = -1;
@@ -55,9 +87,17 @@ static struct places places_of(const struct workerenv *env)
                 .gpu = env->gpu(env->arg, part->node,
                                 FIRN_BOARD_GPUS * part->board + k),
                 .speed = env->cluster->types[node->type].speed};
-            vec_add(&out.at, place);
+            int n = packs ? executors_of(env, launch, node->type) : 1;
+            place.speed /= n;
+            for (int worker = 0; worker < n; worker++) {
+                if (packs)
+                    place.host = (int)out.at.n;
+                vec_add(&out.at, place);
+            }
         }
     }
+    if (packs)
+        out.nhosts = (int)out.at.n;
     return out;
 }
 
@@ -333,7 +373,7 @@ static void add_common(const struct workerenv *env,
 void workerenv_add(const struct workerenv *env,
                    const struct firn_launch *launch, struct launchfile *out)
 {
-    struct places places = places_of(env);
+    struct places places = places_of(env, launch);
     int nworkers = launch->is_per_node ? places.nnodes : (int)places.at.n;
     add_common(env, launch, out);
     add_int(out, "WORLD_SIZE", nworkers);
@@ -352,6 +392,8 @@ void workerenv_add(const struct workerenv *env,
         if (spread != NULL)
             vec_add(&out->common, spread);
     }
+    if (places.at.n > (size_t)env->alloc->ngpus)
+        vec_add(&out->common, "FIRN_THROUGH=memory");
     add_workers(env, &places, launch, out);
     vec_release(&places.at);
 }

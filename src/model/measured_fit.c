@@ -16,6 +16,7 @@
 #include "model/measured.h"
 #include "model/sheet.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ADAPTDL "petuum/adaptdl, branch osdi21-artifact (Apache-2.0)"
@@ -353,6 +354,61 @@ static void make_easyscale_one(struct maker *m, const struct sheet *in,
     }
 }
 
+/* Numbers of executors of one model, rows APP_ddp (processes packed on a V100)
+ * and APP_eddp (one process with as many threads) of two tables: how many times
+ * as many mini-batches a second all processes do as the one, and their memory.
+ * The tables stop where memory is exceeded. */
+static void add_executors(struct firn_profile *p, const struct sheet *time,
+                          const struct sheet *memory, double samples)
+{
+    char packed[FIRN_PROFILE_NAME + 8], one[FIRN_PROFILE_NAME + 8];
+    size_t at[3] = {time->nrows, time->nrows, memory->nrows};
+    snprintf(packed, sizeof packed, "%s_ddp", p->app);
+    snprintf(one, sizeof one, "%s_eddp", p->app);
+    for (size_t i = 0; i < time->nrows; i++) {
+        at[0] = strcmp(sheet_text(time, i, 0), packed) == 0 ? i : at[0];
+        at[1] = strcmp(sheet_text(time, i, 0), one) == 0 ? i : at[1];
+    }
+    for (size_t i = 0; i < memory->nrows; i++)
+        at[2] = strcmp(sheet_text(memory, i, 0), packed) == 0 ? i : at[2];
+    if (at[0] == time->nrows || at[1] == time->nrows || at[2] == memory->nrows)
+        return;
+    p->executors = mem_new(FIRN_EXECUTORS_MAX, sizeof *p->executors);
+    for (int m = 2; m < 2 + FIRN_EXECUTORS_MAX; m++) {
+        double speed =
+            sheet_number(time, at[1], m) / sheet_number(time, at[0], m);
+        if (!(speed > 0))
+            break;
+        p->executors[p->nexecutors++] = (struct firn_profile_executors){
+            .type = "v100",
+            .number = m,
+            .speed = speed,
+            .mem_mib = sheet_number(memory, at[2], m),
+            .samples = samples};
+    }
+}
+
+/* The mini-batches of sharing_minibatch_s.csv are in the paper, 5.1.3. */
+static enum firn_status make_executors(struct maker *m)
+{
+    struct sheet time = {0}, memory = {0};
+    FIRN_TRY(read_sheet(m, &time, m->dir, "easyscale/sharing_minibatch_s.csv"));
+    enum firn_status status =
+        read_sheet(m, &memory, m->dir, "easyscale/sharing_memory_mb.csv");
+    for (size_t i = 0; i < m->out.n && status == FIRN_OK; i++) {
+        struct firn_profile *p = &m->out.at[i];
+        if (strcmp(p->source, "easyscale") != 0)
+            continue;
+        if (strcmp(p->app, "resnet50") == 0)
+            add_executors(p, &time, &memory, 32);
+        if (strcmp(p->app, "shufflenetv2") == 0)
+            add_executors(p, &time, &memory, 512);
+    }
+    sheet_release(&time);
+    sheet_release(&memory);
+    return status;
+}
+
 static enum firn_status make_easyscale(struct maker *m)
 {
     struct sheet in = {0}, large = {0};
@@ -365,7 +421,7 @@ static enum firn_status make_easyscale(struct maker *m)
             make_easyscale_one(m, &in, &large, sheet_text(&in, i, 0));
     sheet_release(&in);
     sheet_release(&large);
-    return status;
+    return status == FIRN_OK ? make_executors(m) : status;
 }
 
 /* --- IceFrog ------------------------------------------------------------- */

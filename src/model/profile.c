@@ -34,6 +34,9 @@ void firn_profile_release(struct firn_profile *profile)
     mem_free(profile->sharing);
     profile->sharing = NULL;
     profile->nsharing = 0;
+    mem_free(profile->executors);
+    profile->executors = NULL;
+    profile->nexecutors = 0;
     mem_free(profile->frozen);
     profile->frozen = NULL;
     profile->nfrozen = 0;
@@ -252,4 +255,26 @@ double firn_profile_gain(const struct firn_profile *profile, size_t stage,
         return profile->batch0 > 0 ? batch / profile->batch0 : batch;
     struct firn_noise noise = firn_profile_noise(profile, stage, batch);
     return firn_gain(&noise, batch);
+}
+
+int firn_profile_executors(const struct firn_profile *profile, const char *type,
+                           double mem_gib, double samples,
+                           struct firn_executor_ways *out)
+{
+    out->n = 0;
+    for (size_t i = 0; i < profile->nexecutors; i++) {
+        const struct firn_profile_executors *row = &profile->executors[i];
+        int at = out->n;
+        if (!str_equal_nocase(row->type, type) ||
+            row->mem_mib > mem_gib * 1024 ||
+            fabs(row->samples - samples) > 1e-6)
+            continue;
+        if (at == FIRN_EXECUTORS_MAX)
+            break;
+        for (; at > 0 && out->at[at - 1].number > row->number; at--)
+            out->at[at] = out->at[at - 1];
+        out->at[at] = (struct firn_executors){row->number, row->speed};
+        out->n++;
+    }
+    return out->n;
 }

@@ -174,6 +174,7 @@ struct reader {
     VEC(double) numbers, end, sqr, var, layer;
     VEC(struct firn_profile_pair) pairs;
     VEC(struct firn_profile_sharing) sharing;
+    VEC(struct firn_profile_executors) executors;
     VEC(struct firn_profile_frozen) frozen;
     unsigned seen_text, seen_numbers;
     bool has_synthetic;
@@ -450,6 +451,26 @@ static bool read_beside_at(struct reader *r)
     return true;
 }
 
+/* executors TYPE NUMBER SPEED MEM_MIB SAMPLES */
+static bool read_executors(struct reader *r)
+{
+    struct firn_profile_executors row = {.number = 2};
+    double number_of = 0;
+    if (r->words.n != 6 || !str_copy(row.type, sizeof row.type, r->words.at[1]))
+        return WRONG(r, "'executors' takes a GPU type, a number, a speed, MiB "
+                        "and samples");
+    if (!number(r, "executors", r->words.at[2], 2, 1024, &number_of) ||
+        !number(r, "speed", r->words.at[3], 1e-3, number_of, &row.speed) ||
+        !number(r, "MiB", r->words.at[4], 0, 1e9, &row.mem_mib) ||
+        !number(r, "samples", r->words.at[5], 1e-9, 1e9, &row.samples))
+        return false;
+    row.number = (int)number_of;
+    if (row.number != number_of)
+        return WRONG(r, "executors are a whole number");
+    vec_add(&r->executors, row);
+    return true;
+}
+
 /* frozen LAYERS THETA OMEGA: the first is 0 1 1. */
 static bool read_frozen(struct reader *r)
 {
@@ -550,7 +571,7 @@ static bool read_line(struct reader *r, char *line)
         {"layers_of", read_layers_of}, {"fit_error", read_of_type},
         {"memory_mib", read_of_type},  {"utilisation", read_of_type},
         {"sharded", read_more},        {"pipeline", read_more},
-        {"beside_at", read_beside_at},
+        {"beside_at", read_beside_at}, {"executors", read_executors},
     };
     char *text = str_trim(line);
     if (*text == '\0' || *text == '#')
@@ -609,6 +630,9 @@ static bool finish(struct reader *r)
     p->nsharing = r->sharing.n;
     p->sharing = r->sharing.at;
     r->sharing.at = NULL;
+    p->nexecutors = r->executors.n;
+    p->executors = r->executors.at;
+    r->executors.at = NULL;
     s->nstages = r->end.n;
     s->end = kept(r->end.at, r->end.n);
     s->grad_sqr = kept(r->sqr.at, r->sqr.n);
@@ -645,6 +669,7 @@ enum firn_status firn_profile_parse(struct firn_profile *out,
     vec_release(&r.layer);
     vec_release(&r.pairs);
     vec_release(&r.sharing);
+    vec_release(&r.executors);
     vec_release(&r.frozen);
     mem_free(p);
     return is_good ? FIRN_OK : FIRN_EINVAL;
@@ -758,6 +783,11 @@ void firn_profile_write(const struct firn_profile *profile,
         const struct firn_profile_sharing *row = &profile->sharing[i];
         buf_printf(out, "beside_at %s %.9g %s %.9g %.4g\n", row->type,
                    row->samples, row->other, row->other_samples, row->xi);
+    }
+    for (size_t i = 0; i < profile->nexecutors; i++) {
+        const struct firn_profile_executors *row = &profile->executors[i];
+        buf_printf(out, "executors %s %d %.6g %.6g %.9g\n", row->type,
+                   row->number, row->speed, row->mem_mib, row->samples);
     }
     for (size_t i = 0; i < profile->nfrozen; i++) {
         buf_puts(out, "frozen");

@@ -19,13 +19,21 @@
  *     a double is m 2^e with m < 2^53, and p, q <= 2^24. Rounded products
  *     decide where they differ by far more than rounding.
  *
+ * Which number of executors is best depends on the step time: three threads on
+ * a GPU are done in 3 / C by one executor and in 2 / (C I) by two. At a time T
+ * a GPU can do max over m of m floor(T C I_m) threads, so firn_waste_choose()
+ * goes through the times k / (C I_m) of all m, from T0 with the fastest m on,
+ * until all threads are done.
+ *
  * Cost: O(G) and at most G + 1 passes over G GPUs; by types the same in the
- * number of types. No allocation.
+ * number of types; with a choice of executors as many times more as the most
+ * of them. No allocation.
  */
 #include <firn/waste.h>
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 __extension__ typedef unsigned __int128 uint128;
@@ -229,6 +237,124 @@ bool firn_waste_best(struct firn_waste_type *types, int ntypes, int maxp,
     for (int i = 0; i < ntypes; i++)
         if (types[i].ngpus > 0)
             w.step_s = fmax(w.step_s, types[i].threads / slot_rate(&types[i]));
+    w.perf = maxp / w.step_s;
+    w.waste = total - w.perf;
+    w.waste_norm = w.waste / total;
+    *out = w;
+    return true;
+}
+
+/* ---- a choice of executors ---- */
+
+enum { WAYS_MAX = FIRN_EXECUTORS_MAX + 1, CHOICE_TYPES = 64 };
+
+/* One type: its executors, one first, and the threads of each at a time. */
+struct choice {
+    int n;
+    struct firn_waste_type way[WAYS_MAX];
+};
+
+/* False: a number makes no sense. */
+static bool choices_of(const struct firn_waste_type *type,
+                       const struct firn_executor_ways *ways,
+                       struct choice *out)
+{
+    *out = (struct choice){.n = 1, .way = {*type}};
+    out->way[0].executors = 1;
+    out->way[0].interference = 1;
+    if (type->ngpus <= 0)
+        return true;
+    for (int i = 0; i < ways->n && i < FIRN_EXECUTORS_MAX; i++) {
+        const struct firn_executors *e = &ways->at[i];
+        if (e->number < 2 || e->number > 1 << 16 || !(e->speed > 0) ||
+            e->speed > e->number)
+            return false;
+        struct firn_waste_type *way = &out->way[out->n++];
+        *way = *type;
+        way->executors = e->number;
+        way->interference = e->speed / e->number;
+    }
+    for (int i = 0; i < out->n; i++)
+        if (!is_rate(slot_rate(&out->way[i])))
+            return false;
+    return true;
+}
+
+/* The way with the most threads on a GPU; of equal ones the first, with the
+ * fewest executors if the ways rise. */
+static const struct firn_waste_type *most_threads(const struct choice *c)
+{
+    const struct firn_waste_type *best = &c->way[0];
+    for (int i = 1; i < c->n; i++)
+        if (load(&c->way[i]) > load(best) ||
+            (load(&c->way[i]) == load(best) &&
+             c->way[i].executors < best->executors))
+            best = &c->way[i];
+    return best;
+}
+
+/* Gives one more thread to each executor of the way that ends it first. */
+static void step_on(struct choice *choices, int ntypes)
+{
+    struct firn_waste_type *soonest = NULL;
+    for (int t = 0; t < ntypes; t++)
+        for (int i = 0; i < choices[t].n && choices[t].way[0].ngpus > 0; i++) {
+            struct firn_waste_type *way = &choices[t].way[i];
+            if (soonest == NULL ||
+                is_sooner(way->threads + 1, slot_rate(way),
+                          soonest->threads + 1, slot_rate(soonest)))
+                soonest = way;
+        }
+    soonest->threads++;
+}
+
+static double room(const struct choice *choices, int ntypes)
+{
+    double sum = 0;
+    for (int t = 0; t < ntypes; t++)
+        if (choices[t].way[0].ngpus > 0)
+            sum += choices[t].way[0].ngpus * load(most_threads(&choices[t]));
+    return sum;
+}
+
+bool firn_waste_choose(struct firn_waste_type *types,
+                       const struct firn_executor_ways *ways, int ntypes,
+                       int maxp, struct firn_waste *out)
+{
+    struct choice choices[CHOICE_TYPES];
+    double fastest = 0;
+    if (ways == NULL)
+        return firn_waste_best(types, ntypes, maxp, out);
+    if (ntypes > CHOICE_TYPES || maxp < 1 || maxp > FIRN_WASTE_THREADS_MAX)
+        return false;
+    for (int t = 0; t < ntypes; t++) {
+        double most = 0;
+        if (!choices_of(&types[t], &ways[t], &choices[t]))
+            return false;
+        for (int i = 0; i < choices[t].n && types[t].ngpus > 0; i++)
+            most = fmax(most, capability(&choices[t].way[i]));
+        fastest += types[t].ngpus > 0 ? types[t].ngpus * most : 0;
+    }
+    if (!(fastest > 0))
+        return false;
+    double low_s = maxp / fastest * (1 - 1e-9); /* invariant (1) */
+    for (int t = 0; t < ntypes; t++)
+        for (int i = 0; i < choices[t].n; i++)
+            choices[t].way[i].threads =
+                types[t].ngpus > 0
+                    ? (int)(low_s * slot_rate(&choices[t].way[i]))
+                    : 0;
+    while (room(choices, ntypes) < maxp)
+        step_on(choices, ntypes);
+    struct firn_waste w = {.capacity = room(choices, ntypes)};
+    double total = 0;
+    for (int t = 0; t < ntypes; t++) {
+        types[t] = *most_threads(&choices[t]);
+        if (types[t].ngpus <= 0)
+            continue;
+        total += types[t].ngpus * capability(&types[t]);
+        w.step_s = fmax(w.step_s, types[t].threads / slot_rate(&types[t]));
+    }
     w.perf = maxp / w.step_s;
     w.waste = total - w.perf;
     w.waste_norm = w.waste / total;

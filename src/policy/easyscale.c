@@ -36,9 +36,10 @@
  * A job that says itself that it keeps to one type (spec.one_type) is D1 under
  * `mixed` as well: once it has GPUs its type_mask is their type.
  *
- * Left out: several executors on one GPU (MC_i = m C_i I_i). The artifact's
- * table has them for one model on one GPU type, worth 0.98 to 1.06 times one
- * executor (docs/models/waste.md); firn's trainers run one.
+ * Several executors on one GPU (MC_i = m C_i I_i) are a part of the layout: as
+ * many as make the step shortest, of the numbers that the job's profile has for
+ * that GPU type and mini-batch and that fit into its memory. The artifact's
+ * table has them for one model on one GPU type (docs/models/waste.md).
  *
  * firn's own options, all off by default, because the paper has none of them:
  *
@@ -286,7 +287,7 @@ static bool is_worth(const struct es_round *round, const struct es_seat *seat,
     double cost_s =
         job->spec.restart_s >= 0 ? job->spec.restart_s : round->es->restart_s;
     struct firn_way now = {.gpus = seat->has.gpus,
-                           .tunes = FIRN_TUNE_THREADS,
+                           .tunes = FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS,
                            .counts = seat->has.counts};
     if (!round->es->worth || seat->is_changed || job->held.nparts == 0)
         return true;
@@ -603,7 +604,7 @@ const struct firn_policy_def firn_policy_easyscale = {
     .needs = FIRN_NEED_FORECAST,
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
             FIRN_DOES_REJECT,
-    .tunes = FIRN_TUNE_THREADS,
+    .tunes = FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS,
     .options = table,
     .state_size = sizeof(struct easyscale),
     .decide = decide,

@@ -147,7 +147,9 @@ static double again_s(const struct merger *m, const struct firn_job *job)
         return 0;
     double cost_s =
         job->spec.restart_s >= 0 ? job->spec.restart_s : m->rules->restart_s;
-    return fmax(cost_s - m->rules->ahead_s, 0);
+    int ahead_s = m->rules->ahead_s < m->view->ahead_s ? m->rules->ahead_s
+                                                       : m->view->ahead_s;
+    return fmax(cost_s - ahead_s, 0);
 }
 
 /* What it costs to run it on that many GPUs. */

@@ -20,7 +20,8 @@ struct merger_rules {
     double interval_s; /* between two rounds */
     double wait;       /* SLOWDOWN: intervals that waiting is charged */
     double restart_s;  /* of jobs that name no cost */
-    int ahead_s;       /* of each restart that cost nothing */
+    int ahead_s;       /* of each restart that cost nothing, where the engine
+                        * prepares as many seconds */
     double weight_min; /* TranWt of pairs that are considered */
     int pool;          /* jobs that are considered for pairs */
     bool spatial, temporal;

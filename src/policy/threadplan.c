@@ -6,6 +6,10 @@
  * what it is expected to do on one GPU of type i, so the unit of `perf` is the
  * unit of rates.
  *
+ * Where several processes of the job fit on a GPU and are faster together than
+ * one, the layout may have them: executors of the paper, MC_i = m C_i I_i and
+ * MA_i = m A_i.
+ *
  * The paper adds one GPU at a time, of any type. One more is often worth
  * nothing: 32 threads take as long on 9 GPUs as on 8. With `several` a proposal
  * is the fewest more GPUs of one type that shorten the step at all, and the
@@ -26,6 +30,23 @@
 
 static const double slack = 1e-9; /* shorter by less is not shorter */
 
+/* NULL: one executor on each GPU. */
+static const struct firn_executor_ways *ways_of(const struct threadplan *plan)
+{
+    const struct firn_view *view = plan->view;
+    struct firn_executor_ways *all = NULL;
+    for (int t = 0; t < view->cluster->ntypes; t++) {
+        struct firn_executor_ways some;
+        if (!(plan->types >> t & 1) ||
+            firn_view_executors(view, plan->job, t, &some) == 0)
+            continue;
+        if (all == NULL)
+            all = firn_view_alloc(view, FIRN_TYPES_MAX * sizeof *all);
+        all[t] = some;
+    }
+    return all;
+}
+
 void threadplan_init(struct threadplan *plan, const struct firn_view *view,
                      const struct firn_job *job, uint32_t types)
 {
@@ -37,6 +58,7 @@ void threadplan_init(struct threadplan *plan, const struct firn_view *view,
     plan->types = types & job->type_mask;
     plan->threads =
         threads < FIRN_WASTE_THREADS_MAX ? threads : FIRN_WASTE_THREADS_MAX;
+    plan->ways = ways_of(plan);
     for (int t = 0; t < c->ntypes; t++) {
         struct firn_way way = {
             .gpus = 1, .type = t, .tunes = FIRN_TUNE_THREADS};
@@ -57,7 +79,7 @@ static bool lay_out(const struct threadplan *plan, const int *counts,
         types[t] = (struct firn_waste_type){
             .ngpus = plan->types >> t & 1 ? counts[t] : 0,
             .rate = plan->per_gpu[t]};
-    return firn_waste_best(types, ntypes, plan->threads, waste);
+    return firn_waste_choose(types, plan->ways, ntypes, plan->threads, waste);
 }
 
 bool threadplan_layout(const struct threadplan *plan, const int *counts,
@@ -99,7 +121,8 @@ void threadplan_trim(const struct threadplan *plan, struct layout *layout,
     int spare = (int)waste.capacity - plan->threads;
     uint32_t seen = 0;
     for (int t; (t = slowest(plan, layout, seen)) >= 0;) {
-        int each = types[t].threads, most = layout->gpus - least;
+        int executors = types[t].executors > 0 ? types[t].executors : 1;
+        int each = types[t].threads * executors, most = layout->gpus - least;
         int gone = each == 0 ? layout->counts[t] : spare / each;
         seen |= (uint32_t)1 << t;
         gone = gone < layout->counts[t] ? gone : layout->counts[t];
@@ -117,7 +140,7 @@ double threadplan_rate(const struct threadplan *plan,
                        const struct layout *layout)
 {
     struct firn_way way = {.gpus = layout->gpus,
-                           .tunes = FIRN_TUNE_THREADS,
+                           .tunes = FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS,
                            .counts = layout->counts};
     double rate = firn_view_rate(plan->view, plan->job, &way);
     return rate >= 0 ? rate : layout->perf; /* NaN: not known */

@@ -16,7 +16,10 @@ struct threadplan {
     const struct firn_job *job;
     int threads;                    /* maxP */
     uint32_t types;                 /* that it may use */
-    double per_gpu[FIRN_TYPES_MAX]; /* C_i: rate on one GPU of each of them */
+    double per_gpu[FIRN_TYPES_MAX]; /* C_i: rate on one GPU of each of them,
+                                     * by one executor */
+    const struct firn_executor_ways *ways; /* numbers of executors by type;
+                                            * NULL: one everywhere */
 };
 
 /* Threads on GPUs by type. */

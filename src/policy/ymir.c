@@ -27,9 +27,11 @@
  *               counts as no progress for merging together.
  *
  *   ahead       Ymir's pipeline switch: these seconds of a restart (data
- *   loaders, weights) are spent while other jobs still use the GPUs.
- *               The paper prepares loaders 30 s before a round. 0 by default,
- *               to be compared with policies that have no such thing.
+ *               loaders) are spent while other jobs still use the GPUs. The
+ *               paper gives its signal 30 s before a round. No more than the
+ *               engine can do (view->ahead_s): firn's local and Slurm engines
+ *               start a job when its GPUs are free, 0 s ahead; the simulator
+ *               does as many as `firn sim --ahead` says, 0 by default.
  *
  * The engine knows which jobs can be merged (firn_view_merge): the same model,
  * different datasets, and both accept it; together only where their keys are
@@ -94,8 +96,9 @@ static const struct firn_option options[] = {
                 "intervals that waiting is charged, with slowdown"),
     FIRN_NUMBER(struct ymir, rules.restart_s, "restart", "30", 0, 1e9,
                 "seconds a restart costs jobs that do not name a cost"),
-    FIRN_INT(struct ymir, rules.ahead_s, "ahead", "0", 0, 30,
-             "seconds of each restart that are hidden behind other work"),
+    FIRN_INT(struct ymir, rules.ahead_s, "ahead", "30", 0, 30,
+             "seconds of each restart that are prepared before the GPUs are "
+             "free, as far as the engine can"),
     FIRN_BOOL(struct ymir, merge, "merge", "yes", "jobs are merged at all"),
     FIRN_BOOL(struct ymir, rules.spatial, "spatial", "yes",
               "two jobs may be trained together"),
@@ -319,12 +322,20 @@ static bool keep(struct meeting *m, const struct merger_unit *unit)
     return false;
 }
 
+/* Seconds of a start that are prepared: what the policy wants and the engine
+ * can. */
+static int ahead_of(const struct meeting *m)
+{
+    int wanted = m->y->rules.ahead_s, can = m->view->ahead_s;
+    return wanted < can ? wanted : can;
+}
+
 static struct firn_how how_of(const struct meeting *m,
                               const struct firn_job *job)
 {
     const struct bond *bond = bond_of(m->y, job);
     struct firn_how how = FIRN_HOW_AS_SUBMITTED;
-    how.ahead_s = m->y->rules.ahead_s;
+    how.ahead_s = ahead_of(m);
     if (bond != NULL && bond->is_ready)
         how.after = bond->first;
     how.unguarded = !m->y->guard;
@@ -344,7 +355,7 @@ static bool give_both(struct meeting *m, const struct firn_job *job,
 {
     size_t mark = firn_plan_mark(m->plan);
     struct firn_how how = FIRN_HOW_AS_SUBMITTED;
-    how.ahead_s = m->y->rules.ahead_s;
+    how.ahead_s = ahead_of(m);
     struct firn_want want = {.gpus = gpus,
                              .types = job->type_mask & with->type_mask,
                              .one_type = with->spec.one_type,

@@ -317,6 +317,7 @@ static enum firn_status check_options(const struct firn_sim_options *options,
         {"interval", options->interval_s, 0},
         {"quantum", options->quantum_s, 0},
         {"time to hand GPUs over", options->handover_s, 0},
+        {"time prepared ahead", options->ahead_s, 0},
         {"mtbf", options->mtbf_s, 0},
         {"mttr", options->mttr_s, 0},
         {"checkpoint interval", options->checkpoint_s, 0},
@@ -326,6 +327,11 @@ static enum firn_status check_options(const struct firn_sim_options *options,
         if (!isfinite(numbers[i].value) || numbers[i].value < numbers[i].min)
             return firn_fail(err, FIRN_EINVAL, "%s is %g; it must be >= %g",
                              numbers[i].name, numbers[i].value, numbers[i].min);
+    if (options->ahead_s > FIRN_SIM_AHEAD_MAX_S)
+        return firn_fail(err, FIRN_EINVAL,
+                         "time prepared ahead is %g s; at most %g s are "
+                         "possible: loading weights needs the GPUs",
+                         options->ahead_s, FIRN_SIM_AHEAD_MAX_S);
     if (options->mtbf_s > 0 && options->mttr_s <= 0)
         return firn_fail(err, FIRN_EINVAL, "failures need a time to repair");
     if (options->failures != NULL && options->mtbf_s > 0)

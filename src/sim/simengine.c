@@ -27,12 +27,6 @@
 #include <math.h>
 #include <string.h>
 
-/* What can be prepared of a start while other jobs still use the GPUs: data
- * loaders, for which Ymir's scheduler gives its signal 30 s before a round. The
- * rest, loading weights, needs the GPUs. A policy that asks for more gets no
- * more. */
-#define AHEAD_MAX_S 30.0
-
 /* As fmin and fmax, which are calls into libm; no argument is NaN. */
 static double earlier(double a, double b)
 {
@@ -212,8 +206,9 @@ static void start(struct simengine *engine, const struct firn_step *step)
         sj->after = task_of(engine, step->to->how.after);
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
-    double cost_s = restart_cost_s(engine, job) -
-                    earlier(step->to->how.ahead_s, AHEAD_MAX_S);
+    double cost_s =
+        restart_cost_s(engine, job) -
+        earlier(step->to->how.ahead_s, engine->world.options->ahead_s);
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);
     sj->waited_s += ready_s - engine->world.now_s;
@@ -609,6 +604,12 @@ static double waited_s(const void *state, const struct firn_job *job)
                : 0;
 }
 
+static int ahead_s(void *state)
+{
+    const struct simengine *engine = state;
+    return (int)engine->world.options->ahead_s;
+}
+
 const struct firn_engine_def simengine_def = {
     .name = "sim",
     .summary = "virtual time over a trace",
@@ -621,6 +622,7 @@ const struct firn_engine_def simengine_def = {
     .apply = apply,
     .settled = settled,
     .next = next,
+    .ahead_s = ahead_s,
 };
 
 const struct firn_world_def world_honest = {

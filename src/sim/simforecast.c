@@ -207,6 +207,12 @@ static unsigned parallels_of(void *state, const struct firn_job *job)
     return forecaster_parallels(of(state), key_of(job), job);
 }
 
+static int executors_of(void *state, const struct firn_job *job,
+                        firn_type_id type, struct firn_executor_ways *out)
+{
+    return forecaster_executors(of(state), key_of(job), job, type, out);
+}
+
 const struct firn_forecast_def simengine_forecast = {
     .rate = rate_of,
     .left_s = left_of,
@@ -217,4 +223,5 @@ const struct firn_forecast_def simengine_forecast = {
     .parallels = parallels_of,
     .merge = transfers_merge,
     .slowdown_in = slowdown_in_of,
+    .executors = executors_of,
 };

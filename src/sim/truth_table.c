@@ -139,10 +139,16 @@ static void set_threads(struct going *g, const struct firn_job_spec *spec,
                         const struct firn_alloc *alloc)
 {
     threads_count(g->t->tables.known.cluster, alloc, g->counts);
-    g->ask.tunes &= ~(unsigned)FIRN_TUNE_THREADS;
-    g->threads = (struct threads){
-        &g->t->tables.known,  &g->app,      &g->here,     g->counts,
-        threads_number(spec), g->ref.batch, tables_true_s};
+    g->ask.tunes &= ~(unsigned)(FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS);
+    g->threads = (struct threads){.known = &g->t->tables.known,
+                                  .app = &g->app,
+                                  .where = &g->here,
+                                  .counts = g->counts,
+                                  .number = threads_number(spec),
+                                  .batch = g->ref.batch,
+                                  .has_executors =
+                                      (alloc->tunes & FIRN_TUNE_EXECUTORS) != 0,
+                                  .iteration_s = tables_true_s};
 }
 
 /* Samples in a pass on a GPU as the job is run there; 0: not known. */

@@ -18,6 +18,7 @@
  * Cost: a switch is two copies of the parts; the memory is V copies of them.
  */
 #include "train/ckpt_parts.h"
+#include "train/rehome.h"
 #include <firn/threads.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -500,4 +501,103 @@ enum firn_status firn_threads_read(struct firn_threads *t,
             memcpy(copy_of(part, i), s->data, part->nbytes[i]);
         }
     return FIRN_OK;
+}
+
+/* --- moving to another process --- */
+
+/* The parts of `like`, with room for the threads of `to` and no contents. */
+static enum firn_status copy_parts(struct firn_threads *to,
+                                   const struct firn_threads *like,
+                                   struct firn_error *err)
+{
+    size_t slots = to->n > 0 ? to->n : 1;
+    to->parts = calloc(like->nparts + 1, sizeof *to->parts);
+    if (to->parts == NULL)
+        return no_memory(err);
+    to->cap = like->nparts + 1;
+    for (size_t p = 0; p < like->nparts; p++) {
+        struct part *part = &to->parts[to->nparts++];
+        *part = like->parts[p];
+        part->name = strdup(like->parts[p].name);
+        part->stored = calloc(slots, part->stride > 0 ? part->stride : 1);
+        part->nbytes = calloc(slots, sizeof *part->nbytes);
+        if (part->name == NULL || part->stored == NULL || part->nbytes == NULL)
+            return no_memory(err);
+    }
+    return FIRN_OK;
+}
+
+/* Puts an item in its place if the thread is one of these; *nput counts. */
+static enum firn_status place_item(struct firn_threads *to,
+                                   const struct item *item, size_t *nput,
+                                   struct firn_error *err)
+{
+    size_t i = find(to, item->id);
+    struct part *part = find_part(to, item->name, item->nname);
+    if (i == to->n)
+        return FIRN_OK;
+    if (part == NULL || item->n > part->room ||
+        (part->by.load == NULL && item->n != part->room))
+        return firn_fail(err, FIRN_EINVAL,
+                         "thread %d came with a part '%.*s' of %zu bytes that "
+                         "does not fit here",
+                         item->id, (int)item->nname, item->name, item->n);
+    part->nbytes[i] = item->n;
+    memcpy(copy_of(part, i), item->bytes, item->n);
+    (*nput)++;
+    return FIRN_OK;
+}
+
+static enum firn_status place_all(struct firn_threads *to, const uint8_t *at,
+                                  size_t left, struct firn_error *err)
+{
+    size_t nput = 0;
+    while (left > 0) {
+        struct item item;
+        if (left >= BLOB_HEAD && memcmp(at, BLOB_MAGIC, 8) == 0) {
+            at += BLOB_HEAD; /* those of the next process */
+            left -= BLOB_HEAD;
+            continue;
+        }
+        if (!next_item(&at, &left, &item))
+            return firn_fail(err, FIRN_EINVAL,
+                             "contexts of threads that moved are damaged");
+        FIRN_TRY(place_item(to, &item, &nput, err));
+    }
+    if (nput != to->n * to->nparts)
+        return firn_fail(err, FIRN_ENOENT,
+                         "%zu of %zu parts of threads that moved are missing",
+                         to->n * to->nparts - nput, to->n * to->nparts);
+    return FIRN_OK;
+}
+
+enum firn_status firn_threads_rehome(struct firn_threads **out,
+                                     const struct firn_threads *like,
+                                     const int *id, size_t n, const void *blobs,
+                                     size_t nbytes, struct firn_error *err)
+{
+    struct firn_threads *t = NULL;
+    FIRN_TRY(firn_threads_new(&t, id, n, err));
+    enum firn_status status = copy_parts(t, like, err);
+    if (status == FIRN_OK)
+        status = place_all(t, blobs, nbytes, err);
+    if (status != FIRN_OK) {
+        firn_threads_free(t);
+        return status;
+    }
+    *out = t;
+    return FIRN_OK;
+}
+
+void firn_threads_swap(struct firn_threads *a, struct firn_threads *b)
+{
+    struct firn_threads was = *a;
+    *a = *b;
+    *b = was;
+    b->switch_s = a->switch_s;
+    b->nswitches = a->nswitches;
+    b->was_entered = a->was_entered;
+    a->switch_s = was.switch_s;
+    a->nswitches = was.nswitches;
+    a->was_entered = was.was_entered;
 }

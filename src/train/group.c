@@ -263,6 +263,14 @@ enum firn_status firn_group_open(struct firn_group **out,
                                  const struct firn_group_config *config,
                                  struct firn_error *err)
 {
+    return firn_grp_open(out, config, NULL, err);
+}
+
+enum firn_status firn_grp_open(struct firn_group **out,
+                               const struct firn_group_config *config,
+                               const struct grp_watch *watch,
+                               struct firn_error *err)
+{
     FIRN_TRY(check_config(config, err));
     struct firn_group *g = calloc(1, sizeof *g);
     if (g == NULL)
@@ -270,6 +278,8 @@ enum firn_status firn_group_open(struct firn_group **out,
     g->fd = -1;
     g->nprocs = config->nprocs;
     g->nthreads = config->nthreads;
+    if (watch != NULL)
+        g->watch = *watch;
     enum firn_status status = FIRN_OK;
     if (!allocate(g, config))
         status =
@@ -283,8 +293,33 @@ enum firn_status firn_group_open(struct firn_group **out,
         firn_group_close(g);
         return status;
     }
+    g->watch = (struct grp_watch){0};
     *out = g;
     return FIRN_OK;
+}
+
+enum firn_status firn_grp_plan(struct firn_group **out,
+                               const struct firn_group_config *config,
+                               struct firn_error *err)
+{
+    FIRN_TRY(check_config(config, err));
+    struct firn_group *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return firn_fail(err, FIRN_ENOMEM, "group %s: no memory", config->name);
+    g->nprocs = config->nprocs;
+    g->nthreads = config->nthreads;
+    enum firn_status status =
+        firn_fail(err, FIRN_ENOMEM, "group %s: no memory", config->name);
+    if (allocate(g, config)) {
+        fill_in(g, config);
+        firn_grp_key_wipe(g->key, sizeof g->key);
+        status = place_threads(g, config, err);
+    }
+    if (status == FIRN_OK)
+        *out = g;
+    else
+        firn_group_close(g);
+    return status;
 }
 
 void firn_group_close(struct firn_group *group)
@@ -309,6 +344,13 @@ void firn_group_close(struct firn_group *group)
     free(g->in);
     free(g->host);
     free(g);
+}
+
+void firn_group_swap(struct firn_group *a, struct firn_group *b)
+{
+    struct firn_group was = *a;
+    *a = *b;
+    *b = was;
 }
 
 enum firn_sum firn_group_sum(const struct firn_group *group)

@@ -91,15 +91,25 @@ static uint64_t start_of(int64_t pid, bool *over)
     return at != NULL ? strtoull(at, NULL, 10) : 0;
 }
 
-static bool is_dead(const struct grp_proc *proc)
+uint64_t firn_grp_started(int64_t pid)
 {
-    int64_t pid = atomic_load(&proc->pid);
+    bool over;
+    return start_of(pid, &over);
+}
+
+bool firn_grp_is_gone(int64_t pid, uint64_t then)
+{
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
         return true;
     bool over;
     uint64_t started = start_of(pid, &over);
-    uint64_t then = atomic_load(&proc->started);
     return over || (started != 0 && then != 0 && started != then);
+}
+
+static bool is_dead(const struct grp_proc *proc)
+{
+    return firn_grp_is_gone(atomic_load(&proc->pid),
+                            atomic_load(&proc->started));
 }
 
 static void sign_in(struct grp_proc *proc)
@@ -262,6 +272,9 @@ static enum firn_status wait_for(struct firn_group *g, const struct wait *w,
             return firn_grp_fail(g, err, "another group has taken its name");
         }
         status = look_round(g, w, since_s, err);
+        if (status == FIRN_OK && w->opening && first_late(g, w) >= 0 &&
+            g->watch.is_lost != NULL && g->watch.is_lost(g->watch.arg))
+            status = firn_grp_fail(g, err, "a process ended before it came");
     }
     atomic_store(&me->asleep, 0);
     return status != FIRN_OK ? status : firn_grp_sound(g, err);

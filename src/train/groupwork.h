@@ -85,7 +85,15 @@ struct grp_node {
     size_t leaf; /* nodes: the first leaf in it */
 };
 
+/* While a group is opened: has a process died that was to come? It is asked
+ * for processes that have not come yet. */
+struct grp_watch {
+    bool (*is_lost)(void *arg);
+    void *arg;
+};
+
 struct firn_group {
+    struct grp_watch watch; /* while it is opened; no function: none */
     char *name;
     int rank, nprocs, local, nlocal, first;
     int nthreads;
@@ -180,8 +188,25 @@ static inline size_t grp_nbytes(struct grp_range r)
     return (r.to - r.from) * sizeof(float);
 }
 
+/* --- group.c --- */
+
+/* firn_group_open() with a watch; NULL: none. */
+enum firn_status firn_grp_open(struct firn_group **out,
+                               const struct firn_group_config *config,
+                               const struct grp_watch *watch,
+                               struct firn_error *err);
+/* A group that no process has met in: it knows its threads, and can be closed
+ * and swapped, no more. */
+enum firn_status firn_grp_plan(struct firn_group **out,
+                               const struct firn_group_config *config,
+                               struct firn_error *err);
+
 /* --- group_shm.c --- */
 
+/* When a process was started, in clock ticks since boot; 0: not known. */
+uint64_t firn_grp_started(int64_t pid);
+/* Has the process with this number and start ended? */
+bool firn_grp_is_gone(int64_t pid, uint64_t started);
 double firn_grp_now_s(void);
 void firn_grp_nap(double seconds);
 uint64_t firn_grp_hash(uint64_t hash, const void *bytes, size_t n);

@@ -42,6 +42,8 @@ static enum firn_status beat(struct firn_train *t, struct firn_error *err)
         .batch = t->rank == 0 ? orders.batch : -1,
         .save = t->rank == 0 && t->every_s > 0 &&
                 firn_train_now_s() - t->saved_s >= t->every_s,
+        .resize =
+            t->rank == 0 && firn_train_can_join(t) ? firn_join_due(t->join) : 0,
     };
     memcpy(t->pulse, &own, sizeof own);
     FIRN_TRY(firn_group_allgather(t->group, t->pulse, t->pulse_bytes, t->pulses,
@@ -127,6 +129,20 @@ static enum firn_status boundary(struct firn_train *t, struct firn_error *err)
     return FIRN_OK;
 }
 
+/* The switch that process 0 has announced, if there is a next step. */
+static enum firn_status resize(struct firn_train *t, struct firn_error *err)
+{
+    uint64_t order = t->word.resize;
+    t->word.resize = 0;
+    if (order == 0)
+        return FIRN_OK;
+    if (t->state == TRAIN_RUNS)
+        return firn_train_switch(t, order, err);
+    if (t->rank == 0)
+        firn_join_withdraw(t->join, order, "the training has come to its end");
+    return FIRN_OK;
+}
+
 bool firn_train_go(struct firn_train *train)
 {
     struct firn_train *t = train;
@@ -134,6 +150,9 @@ bool firn_train_go(struct firn_train *train)
     if (t->state != TRAIN_RUNS)
         return false;
     enum firn_status status = FIRN_OK;
+    if (t->joins)
+        status = firn_fail(&err, FIRN_EINVAL,
+                           "a process that joins calls firn_train_resume()");
     if (t->in_step)
         status = firn_fail(&err, FIRN_EINVAL,
                            "step %llu has no mean: firn_train_mean() was not "
@@ -141,8 +160,11 @@ bool firn_train_go(struct firn_train *train)
                            (unsigned long long)t->step);
     if (status == FIRN_OK && t->reduced_s > 0)
         firn_train_time_step(t);
-    if (status == FIRN_OK)
+    if (status == FIRN_OK && !t->is_joined)
         status = boundary(t, &err);
+    if (status == FIRN_OK && !t->is_joined)
+        status = resize(t, &err);
+    t->is_joined = false;
     if (status != FIRN_OK)
         firn_train_fail(t, &err);
     if (t->state != TRAIN_RUNS)

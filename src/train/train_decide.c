@@ -307,6 +307,8 @@ static unsigned abilities(const struct firn_train *t)
     unsigned can = *t->used & FIRN_CAN_ALL;
     if (!firn_train_has_sampler(t) || !(*t->used & TRAIN_USES_RATE))
         can &= ~(unsigned)FIRN_CAN_BATCH;
+    if (can & FIRN_CAN_RESIZE) /* on any number of processes */
+        can |= FIRN_CAN_EXECUTORS;
     return can | (firn_mate_is_asked() ? FIRN_CAN_PARTNER : 0u);
 }
 

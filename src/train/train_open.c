@@ -50,6 +50,7 @@ static bool allocate(struct firn_train *t, const struct firn_train_config *c,
     t->pulse_bytes =
         sizeof(struct train_pulse) + (size_t)t->nthreads * sizeof(double);
     t->name = copy_text(env->name);
+    t->group_name = copy_text(env->group_name);
     t->dir = env->dir != NULL ? copy_text(env->dir) : NULL;
     t->layer_start = malloc((l + 1) * sizeof *t->layer_start);
     t->used = calloc(1, sizeof *t->used);
@@ -58,10 +59,10 @@ static bool allocate(struct firn_train *t, const struct firn_train_config *c,
     t->squares = calloc(l, sizeof *t->squares);
     t->meansq = calloc(l, sizeof *t->meansq);
     t->variance = calloc(l, sizeof *t->variance);
-    if (t->name == NULL || (env->dir != NULL && t->dir == NULL) ||
-        t->used == NULL || t->layer_start == NULL || t->pulse == NULL ||
-        t->pulses == NULL || t->squares == NULL || t->meansq == NULL ||
-        t->variance == NULL)
+    if (t->name == NULL || t->group_name == NULL ||
+        (env->dir != NULL && t->dir == NULL) || t->used == NULL ||
+        t->layer_start == NULL || t->pulse == NULL || t->pulses == NULL ||
+        t->squares == NULL || t->meansq == NULL || t->variance == NULL)
         return false;
     return firn_train_place_layers(t, c);
 }
@@ -103,6 +104,12 @@ static enum firn_status open_group(struct firn_train *t,
                                    const struct train_env *env,
                                    struct firn_error *err)
 {
+    bool is_one_host = env->local_nprocs == env->nprocs;
+    if (c->as == NULL && is_one_host)
+        FIRN_TRY(firn_join_open(&t->join, err));
+    t->joins = firn_join_is_new(t->join);
+    t->is_chain = c->chain;
+    t->timeout_s = env->timeout_s;
     struct firn_group_config group = {.name = env->group_name,
                                       .rank = env->rank,
                                       .nprocs = env->nprocs,
@@ -117,7 +124,8 @@ static enum firn_status open_group(struct firn_train *t,
                                       .address = env->address,
                                       .port = env->port,
                                       .key = env->key};
-    FIRN_TRY(firn_group_open(&t->group, &group, err));
+    FIRN_TRY(t->joins ? firn_train_plan_group(t, &group, err)
+                      : firn_group_open(&t->group, &group, err));
     t->nmine = firn_group_threads(t->group, &t->mine);
     FIRN_TRY(firn_threads_new(&t->threads, t->mine, t->nmine, err));
     return firn_threads_part(t->threads, TRAIN_SQUARES, t->squares,
@@ -184,6 +192,8 @@ static enum firn_status open_folder(struct firn_train *t,
                                     struct firn_error *err)
 {
     int64_t failed = 0;
+    if (t->joins)
+        return FIRN_OK;
     if (t->rank == 0 && t->dir != NULL && t->dir[0] != '\0')
         failed = make_folder(t->dir, err) != FIRN_OK;
     int64_t any = failed;
@@ -194,10 +204,9 @@ static enum firn_status open_folder(struct firn_train *t,
     return any != 0 ? FIRN_EIO : FIRN_OK;
 }
 
-/* Process 0 speaks to the scheduler; all listen to SIGUSR1. */
-static enum firn_status open_reporter(struct firn_train *t,
-                                      const struct firn_mate *as,
-                                      struct firn_error *err)
+enum firn_status firn_train_open_reporter(struct firn_train *t,
+                                          const struct firn_mate *as,
+                                          struct firn_error *err)
 {
     struct firn_reporter_config r = {
         .url = t->rank == 0 ? NULL : "", .attempt = -1, .catch_signal = true};
@@ -206,8 +215,16 @@ static enum firn_status open_reporter(struct firn_train *t,
         r.token = as->token;
         r.attempt = as->attempt;
     }
-    FIRN_TRY(firn_reporter_open(&t->reporter, &r, err));
+    return firn_reporter_open(&t->reporter, &r, err);
+}
+
+/* Process 0 alone may know of a scheduler, which wants variances. */
+static enum firn_status open_measures(struct firn_train *t,
+                                      struct firn_error *err)
+{
     const char *url = getenv("FIRN_URL");
+    if (t->joins) /* it learns that with the rest */
+        return FIRN_OK;
     int64_t measures = t->measures || (t->rank == 0 && url && url[0] != '\0');
     FIRN_TRY(firn_group_max(t->group, &measures, err));
     t->measures = measures != 0;
@@ -225,10 +242,12 @@ void firn_train_release(struct firn_train *t)
     firn_freezer_free(t->freezer);
     firn_threads_free(t->threads);
     firn_group_close(t->group);
+    firn_join_close(t->join);
     for (size_t i = 0; i < t->nshared; i++)
         free(t->shared[i].name);
     free(t->shared);
     free(t->name);
+    free(t->group_name);
     free(t->dir);
     free(t->layer_start);
     free(t->range);
@@ -266,7 +285,9 @@ enum firn_status firn_train_open(struct firn_train **out,
         if (status == FIRN_OK)
             status = open_freezer(t, c, &env, err);
         if (status == FIRN_OK)
-            status = open_reporter(t, c->as, err);
+            status = firn_train_open_reporter(t, c->as, err);
+        if (status == FIRN_OK)
+            status = open_measures(t, err);
         if (status == FIRN_OK)
             *out = t;
         else

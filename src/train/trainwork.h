@@ -7,6 +7,7 @@
  *   train_batch.c   another batch, by order
  *   train_save.c    checkpoints and resuming
  *   train_layers.c  layers that are not one behind the other
+ *   train_join.c    a resize without a stop
  *   mate.c          two sessions that take turns
  *
  * Words: a step is ordinary, or extra (owed for frozen layers); `ordinary`
@@ -16,6 +17,7 @@
  */
 #ifndef TRAIN_TRAINWORK_H
 #define TRAIN_TRAINWORK_H
+#include <firn/join.h>
 #include <firn/train.h>
 
 enum {
@@ -57,9 +59,16 @@ struct train_pulse {
     int32_t nfrozen, passes; /* process 0: ordered; negative: none */
     int32_t save;            /* process 0: a checkpoint is due by its clock */
     int32_t batch;           /* process 0: ordered; negative: none */
+    uint64_t resize;         /* process 0: the order to switch; 0: none */
 };
 
-enum train_state { TRAIN_RUNS, TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };
+enum train_state {
+    TRAIN_RUNS,
+    TRAIN_DONE,
+    TRAIN_STOPPED,
+    TRAIN_FAILED,
+    TRAIN_LEFT /* the others go on without this process */
+};
 
 struct firn_train {
     char *name, *dir;
@@ -78,6 +87,12 @@ struct firn_train {
     struct firn_threads *threads;
     struct firn_freezer *freezer;
     struct firn_reporter *reporter;
+    struct firn_join *join; /* NULL: resized by a restart */
+    char *group_name;       /* of the attempt: of all groups of it */
+    bool is_chain;          /* little memory: config */
+    double timeout_s;
+    bool joins;     /* it waits to join: its group is only planned */
+    bool is_joined; /* at this boundary: the others were here before it */
     struct train_shared *shared;
     size_t nshared;
     const int *mine; /* this process's threads, the group's */
@@ -228,6 +243,28 @@ const float *firn_train_pack(struct firn_train *t, int thread,
  * from there into `mean`. */
 float *firn_train_packed(struct firn_train *t, float *mean);
 void firn_train_unpack(const struct firn_train *t, float *mean);
+
+/* --- train_join.c --- */
+
+/* The group that a process will be in once it has joined. */
+enum firn_status firn_train_plan_group(struct firn_train *t,
+                                       const struct firn_group_config *group,
+                                       struct firn_error *err);
+/* Joins the running group and takes over its state. */
+enum firn_status firn_train_join(struct firn_train *t, struct firn_error *err);
+/* Can this session be resized without a stop? */
+bool firn_train_can_join(const struct firn_train *t);
+/* Collective, between two steps: the switch to the layout of this order, or
+ * none. FIRN_EIO: the group is broken. */
+enum firn_status firn_train_switch(struct firn_train *t, uint64_t order,
+                                   struct firn_error *err);
+
+/* --- train_open.c --- */
+
+/* Process 0 speaks to the scheduler; all listen to SIGUSR1. */
+enum firn_status firn_train_open_reporter(struct firn_train *t,
+                                          const struct firn_mate *as,
+                                          struct firn_error *err);
 
 /* --- train_save.c --- */
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 static const char *const words[FIRN_CAN_WORDS] = {
-    "resize", "passes", "freeze",  "batch",    "partner",
-    "after",  "tensor", "sharded", "pipeline",
+    "resize", "passes",  "freeze",   "batch", "partner",   "after",
+    "tensor", "sharded", "pipeline", "join",  "executors",
 };
 
 const char *firn_can_name(unsigned can)

@@ -144,6 +144,19 @@ static void bytes_that_are_not_utf8_are_refused(void **state)
     assert_string_equal(err.text, "run 'a\\xff' is not UTF-8");
 }
 
+/* Fixed: the help of --can was cut after 159 bytes. */
+static void help_of_an_option_is_whole(void **state)
+{
+    (void)state;
+    const struct flag *table = job_flags_table();
+    for (size_t i = 0; i < JOB_NFIELDS; i++) {
+        const char *note = job_fields[i].flag_note;
+        for (const struct flag *f = table; note != NULL && f->name; f++)
+            if (job_fields[i].flag && strcmp(f->name, job_fields[i].flag) == 0)
+                assert_non_null(strstr(f->help, note));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +167,7 @@ int main(void)
         cmocka_unit_test(no_text_becomes_a_yaml_key),
         cmocka_unit_test(a_variable_without_a_value_takes_that_of_this_process),
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
+        cmocka_unit_test(help_of_an_option_is_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,7 +159,7 @@ static void a_link_signs_one_browser_in_and_no_second_one(void **state)
     (void)state;
     char body[128], header[128];
     draw_code(body);
-    expect_status("POST", "/board/sessions", NULL, body, 201);
+    expect_status("POST", "/v1/board/sessions", NULL, body, 201);
     expect_status("POST", "/board/sessions", NULL, body, 401);
     expect_status("POST", "/board/sessions", NULL, "{\"code\": \"\"}", 401);
     expect_status("POST", "/board/sessions", NULL, "{\"code\": 7}", 401);

@@ -544,8 +544,9 @@ static void know_two(struct loopscene *s)
     }
 }
 
-/* b begins with the weights of a. */
-static struct live_job *open_after(struct loopscene *s, const char *setting)
+/* b waits for the weights of a; `fails`: a leaves none. */
+static struct live_job *open_waiting(struct loopscene *s, const char *setting,
+                                     bool fails)
 {
     struct firn_error err = {0};
     loopscene_open(s, LOOPSCENE_ONE, "ymir", false);
@@ -558,12 +559,22 @@ static struct live_job *open_after(struct loopscene *s, const char *setting)
     loopscene_turn(s);
     loopscene_submit(s, "b", LOOPSCENE_TASK("two"));
     loopscene_pass(s, 120);
-    loopscene_done(s, "a");
+    if (fails)
+        loopscene_fail(s, "a", FIRN_END_FAILED, 2);
+    else
+        loopscene_done(s, "a");
     loopscene_turn(s);
     struct live_job *b = loopscene_job(s, "b");
     assert_int_equal(b->state, LIVE_RUNNING);
-    assert_int_equal(b->how.after, 1);
     know_two(s);
+    return b;
+}
+
+/* b begins with the weights of a. */
+static struct live_job *open_after(struct loopscene *s, const char *setting)
+{
+    struct live_job *b = open_waiting(s, setting, false);
+    assert_int_equal(b->how.after, 1);
     return b;
 }
 
@@ -609,6 +620,23 @@ weights_that_hurt_are_taken_back_and_the_job_begins_anew(void **unused)
     loopscene_close(&s); /* a firnd that comes later knows */
     loopscene_open(&s, LOOPSCENE_ONE, "ymir", true);
     assert_int_equal(loopscene_job(&s, "b")->anew, 2);
+    loopscene_close(&s);
+}
+
+/* a has failed, so b has begun with the base: whatever its loss, there are no
+ * weights to be taken back. */
+static void a_job_that_was_given_no_weights_does_not_begin_anew(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    const struct live_job *b = open_waiting(&s, NULL, true);
+    assert_int_equal(loopscene_after(&s, "b"), 0);
+    say_loss(&s, 1, 2.0);
+    say_loss(&s, 2, 1.0); /* 0.5 is expected alone */
+    say_loss(&s, 3, 1.0);
+    assert_int_equal(b->state, LIVE_RUNNING);
+    assert_int_equal(b->anew, 0);
+    assert_int_equal(b->attempt, 1);
     loopscene_close(&s);
 }
 
@@ -728,6 +756,7 @@ int main(void)
         CASE(a_job_begins_with_the_weights_of_one_that_ended),
         CASE(weights_of_a_job_that_failed_are_not_given),
         CASE(weights_that_hurt_are_taken_back_and_the_job_begins_anew),
+        CASE(a_job_that_was_given_no_weights_does_not_begin_anew),
         CASE(weights_that_help_or_without_a_guard_are_kept),
         CASE(a_restart_costs_what_the_last_start_took),
         CASE(how_a_job_is_run_is_remembered),

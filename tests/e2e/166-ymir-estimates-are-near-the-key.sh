@@ -15,7 +15,7 @@ later_half()
     name=$1
     shift
     run 0 sim -t "$tmp/twice.csv" -c ymir -p ymir --profiles builtin -q \
-        --set ymir.ahead=30 --out "$tmp/$name" "$@"
+        --ahead 30 --out "$tmp/$name" "$@"
     awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
              $at["submit_s"] >= 200000 { sum += $at["jct_s"]; n++ }
              END { print sum / n }' "$tmp/$name"/*.jobs.csv

@@ -251,6 +251,48 @@ faster_gpus_get_more_threads_where_the_policy_lets_them(void **state)
     bench_close(&b);
 }
 
+/* Two workers on the V100, one on the T4, which is half as fast: all three do
+ * a thread in the same time. Each is alone on a host and sees its own GPU. */
+static void several_workers_of_a_job_on_one_gpu(void **state)
+{
+    (void)state;
+    struct bench b;
+    int executors[FIRN_TYPES_MAX] = {2, 1};
+    bench_open(&b, "1x2:v100,1x2:t4", "n0[1] n1[0]");
+    b.local.gpus.has_nvml = true;
+    for (size_t i = 0; i < 4; i++)
+        snprintf(b.local.gpus.at.at[i].visible, 16, "GPU-%zu", i);
+    b.launch.threads = 6;
+    b.launch.executors = executors;
+    b.job.base.want.tunes = FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS;
+    bench_tell(&b);
+    assert_int_equal(b.out.workers.n, 3);
+    assert_string_equal(value(&b, -1, "WORLD_SIZE"), "3");
+    assert_string_equal(value(&b, -1, "GROUP_WORLD_SIZE"), "3");
+    assert_string_equal(value(&b, -1, "FIRN_THROUGH"), "memory");
+    assert_null(value(&b, -1, "FIRN_LAYOUT")); /* evenly, by the trainer */
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(value(&b, i, "LOCAL_RANK"), "0");
+        assert_string_equal(value(&b, i, "LOCAL_WORLD_SIZE"), "1");
+        assert_string_equal(value(&b, i, "CUDA_VISIBLE_DEVICES"),
+                            i < 2 ? "GPU-1" : "GPU-2");
+    }
+    assert_string_equal(value(&b, 2, "RANK"), "2");
+    assert_string_equal(value(&b, 2, "GROUP_RANK"), "2");
+    executors[1] = 2; /* each half as fast as one on the V100 */
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_LAYOUT"), "0,0,1,1,2,3");
+    executors[0] = 6; /* more workers than threads */
+    bench_tell(&b);
+    assert_int_equal(b.out.workers.n, 2);
+    executors[0] = 2;
+    b.job.base.want.tunes = FIRN_TUNE_THREADS; /* not the policy's to decide */
+    bench_tell(&b);
+    assert_int_equal(b.out.workers.n, 2);
+    assert_null(value(&b, -1, "FIRN_THROUGH"));
+    bench_close(&b);
+}
+
 static void the_drivers_gpus_are_all_of_one_host(void **state)
 {
     (void)state;
@@ -300,6 +342,7 @@ int main(void)
         cmocka_unit_test(workers_get_the_language_model_of_the_job_file),
         cmocka_unit_test(
             faster_gpus_get_more_threads_where_the_policy_lets_them),
+        cmocka_unit_test(several_workers_of_a_job_on_one_gpu),
         cmocka_unit_test(the_drivers_gpus_are_all_of_one_host),
         cmocka_unit_test(nodes_with_several_boards_are_one_node),
     };

@@ -392,6 +392,90 @@ static void the_layout_by_types_refuses_invalid_numbers(void **state)
     assert_true(w.step_s == 4 && w.waste == 0);
 }
 
+/* The least step over all numbers of executors of all types, by trying. */
+static double least_step(const struct firn_waste_type *types,
+                         const struct firn_executor_ways *ways, int n, int maxp,
+                         int from)
+{
+    struct firn_waste w;
+    double least = INFINITY;
+    struct firn_waste_type copy[4];
+    memcpy(copy, types, (size_t)n * sizeof *copy);
+    if (from == n)
+        return firn_waste_best(copy, n, maxp, &w) ? w.step_s : INFINITY;
+    for (int i = -1; i < ways[from].n; i++) {
+        copy[from].executors = i < 0 ? 1 : ways[from].at[i].number;
+        copy[from].interference =
+            i < 0 ? 1 : ways[from].at[i].speed / ways[from].at[i].number;
+        least = fmin(least, least_step(copy, ways, n, maxp, from + 1));
+    }
+    return least;
+}
+
+static void executors_are_chosen_by_the_step(void **state)
+{
+    (void)state;
+    /* One GPU with C = 1, two executors at m I = 1.2, I = 0.6. Two threads: one
+     * executor takes 2 s, two take 1 / 0.6 = 1.667 s. Three threads: 3 s, and
+     * 2 / 0.6 = 3.33 s, because one of the two has two of them. */
+    struct firn_executor_ways ways[2] = {{.at = {{2, 1.2}}, .n = 1}, {.n = 0}};
+    struct firn_waste_type one[2] = {{.ngpus = 1, .rate = 1}};
+    struct firn_waste w;
+    assert_true(firn_waste_choose(one, ways, 1, 2, &w));
+    assert_int_equal(one[0].executors, 2);
+    assert_int_equal(one[0].threads, 1);
+    assert_true(near(w.step_s, 1 / 0.6) && near(w.perf, 1.2));
+    assert_true(firn_waste_choose(one, ways, 1, 3, &w));
+    assert_int_equal(one[0].executors, 1);
+    assert_int_equal(one[0].threads, 3);
+    assert_true(near(w.step_s, 3));
+    /* Beside a GPU with C = 0.6 and one executor, three threads: two on the
+     * first, 1.667 s, and one on the second, 1.667 s. */
+    struct firn_waste_type two[2] = {{.ngpus = 1, .rate = 1},
+                                     {.ngpus = 1, .rate = 0.6}};
+    assert_true(firn_waste_choose(two, ways, 2, 3, &w));
+    assert_int_equal(two[0].executors, 2);
+    assert_int_equal(two[1].executors, 1);
+    assert_true(near(w.step_s, 1 / 0.6));
+    /* Two that are no faster than one: one. */
+    ways[0].at[0].speed = 1;
+    assert_true(firn_waste_choose(one, ways, 1, 2, &w));
+    assert_int_equal(one[0].executors, 1);
+    assert_true(firn_waste_choose(one, NULL, 1, 2, &w));
+    assert_true(near(w.step_s, 2));
+    ways[0].at[0].speed = 2.1; /* more than two of them can do */
+    assert_false(firn_waste_choose(one, ways, 1, 2, &w));
+}
+
+static void no_other_choice_of_executors_is_faster(void **state)
+{
+    (void)state;
+    struct rng rng;
+    rng_seed(&rng, 7);
+    for (int i = 0; i < 600; i++) {
+        struct firn_executor_ways ways[4] = {0};
+        struct firn_waste_type types[4] = {0};
+        struct firn_waste w;
+        int n = 1 + (int)rng_below(&rng, 3);
+        int maxp = 1 + (int)rng_below(&rng, 40);
+        for (int t = 0; t < n; t++) {
+            types[t].ngpus = (int)rng_below(&rng, 4) + (t == 0);
+            types[t].rate = (double)(1 + rng_below(&rng, 8)) / 4;
+            ways[t].n = (int)rng_below(&rng, 4);
+            for (int k = 0; k < ways[t].n; k++)
+                ways[t].at[k] = (struct firn_executors){
+                    k + 2, (double)(2 + rng_below(&rng, 7)) / 4};
+        }
+        double least = least_step(types, ways, n, maxp, 0);
+        assert_true(firn_waste_choose(types, ways, n, maxp, &w));
+        assert_true(near(w.step_s, least));
+        assert_true(w.capacity >= maxp);
+        struct firn_waste again = waste(types, n, maxp); /* (1a) to (1e) */
+        assert_true(near(again.step_s, w.step_s));
+        assert_true(near(again.waste_norm, w.waste_norm));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -403,6 +487,8 @@ int main(void)
         cmocka_unit_test(several_executors_multiply_both),
         cmocka_unit_test(the_best_layout_counts_executors),
         cmocka_unit_test(packing_resnet50_is_worth_little),
+        cmocka_unit_test(executors_are_chosen_by_the_step),
+        cmocka_unit_test(no_other_choice_of_executors_is_faster),
         cmocka_unit_test(types_without_gpus_do_not_count),
         cmocka_unit_test(perf_and_waste_share_out_the_capability),
         cmocka_unit_test(layouts_are_the_best_there_are),

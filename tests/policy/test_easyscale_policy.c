@@ -540,6 +540,14 @@ static const char toy[] =
     "time p100 beta_s 0.476190476190476 batch_max 16\n"
     "time t4 beta_s 1 batch_max 16\n";
 
+/* The same on two types; two processes on a V100 are 1.6 times as fast as one.
+ */
+static const char packed[] =
+    "app packed\nsource test\norigin invented\nhardware none\n"
+    "method made up\nsynthetic yes\ntime v100 beta_s 0.25 batch_max 16\n"
+    "time p100 beta_s 0.476190476190476 batch_max 16\n"
+    "executors v100 2 1.6 20000 1\n";
+
 static char folder[TEMP_FOLDER];
 
 static int make_toy(void **state)
@@ -547,6 +555,7 @@ static int make_toy(void **state)
     (void)state;
     temp_open(folder);
     temp_write(folder, "toy.txt", toy);
+    temp_write(folder, "packed.txt", packed);
     return 0;
 }
 
@@ -614,6 +623,19 @@ static void a_layout_that_wastes_too_much_is_ruled_out(void **unused)
     double end_s = play_toy(mix, row, "easyscale.waste=0.32", &gpus);
     assert_true(play_near(end_s, 1000 / 0.25 / 2.1));
     assert_int_equal(gpus, 2);
+}
+
+/* The same two threads by two processes on the V100: 1 / (4 x 0.8) = 0.3125 s.
+ * One on each GPU takes 1 / 2.1 s, longer than that: the P100 is not asked for.
+ */
+static void several_executors_on_a_gpu_are_a_part_of_the_plan(void **unused)
+{
+    (void)unused;
+    int gpus = 0;
+    double end_s = play_toy("1x1:v100,1x1:p100", "a,0,2,1000,1,2,packed,2\n",
+                            "easyscale.waste=0.32", &gpus);
+    assert_true(play_near(end_s, 1000 / 0.25 * 0.3125));
+    assert_int_equal(gpus, 1);
 }
 
 /* Two threads on a T4, 2 s a step, move on to the V100 that comes free, 0.5 s;
@@ -754,6 +776,7 @@ int main(void)
         cmocka_unit_test(it_decides_again_after_the_interval),
         cmocka_unit_test(the_papers_mix_is_used_whole),
         cmocka_unit_test(a_layout_that_wastes_too_much_is_ruled_out),
+        cmocka_unit_test(several_executors_on_a_gpu_are_a_part_of_the_plan),
         cmocka_unit_test(a_job_moves_on_to_a_faster_gpu),
         cmocka_unit_test(servers_come_at_once_and_training_fills_the_rest),
         cmocka_unit_test(the_published_workload_gains_by_threads_and_by_mixing),

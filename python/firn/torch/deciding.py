@@ -45,13 +45,16 @@ class Decides:
     def can(self) -> list[str]:
         """What this trainer does when the scheduler orders it (firn.report.CAN):
         as its option ``can`` says, else resize if there is a folder for
-        checkpoints, freeze, after (another job's weights), batch unless
+        checkpoints, then executors too unless ``through`` is "distributed",
+        freeze, after (another job's weights), batch unless
         why_no_batches() has a reason, passes if the loop calls passes(), and
         partner if it is that of firn.torch.partners."""
         if self.options.can is not None:
             return list(self.options.can)
         can = {"freeze", "after", *self._used}
         can |= {"resize"} if self.folder else set()
+        if self.folder and self.options.through != "distributed":
+            can.add("executors")  # NCCL refuses two processes on one GPU
         can |= set() if self.why_no_batches() else {"batch"}
         return sorted(can)
 

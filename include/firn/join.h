@@ -1,0 +1,105 @@
+/* join.h - a resize without a stop, as one process of the job sees it.
+ *
+ * firn_train (firn/train.h) and the PyTorch layer do all of this by themselves;
+ * this header is for bindings and for trainers with a loop of their own.
+ *
+ * Between two steps every process of the group calls, in this order:
+ *
+ *     process 0        n = firn_join_due()      is there a resize to be made?
+ *                      ... n goes to all processes with the step's message ...
+ *     all              firn_join_meet(n)        old and new processes meet
+ *     all              firn_join_send(), firn_join_share()       state moves
+ *     all              firn_join_form()         the new group
+ *     all              firn_join_agree()        all switch, or none does
+ *
+ * A process that was started to join calls firn_join_ready() once it has loaded
+ * and built everything, which returns when the switch begins; then the same
+ * calls from firn_join_meet() on. Whatever fails, in any process, every process
+ * of the old group still calls firn_join_agree(): if the switch is given up,
+ * the old group is as it was.
+ *
+ * All processes are on one host. docs/resize.md has the phases and faults.
+ */
+#ifndef FIRN_JOIN_H
+#define FIRN_JOIN_H
+#include <firn/group.h>
+#include <firn/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+FIRN_C_BEGIN
+
+struct firn_join;
+
+/* By the environment: FIRN_JOIN, the board of the attempt, and FIRN_JOIN_ORDER
+ * in a process that was started to join. *out is NULL without FIRN_JOIN, or
+ * when the board cannot be opened in a process that does not join: the job is
+ * then resized by a restart. */
+FIRN_API enum firn_status firn_join_open(struct firn_join **out,
+                                         struct firn_error *err);
+FIRN_API void firn_join_close(struct firn_join *join);
+
+/* Was this process started to join a running group? */
+FIRN_API bool firn_join_is_new(const struct firn_join *join);
+/* Tells the supervisor that this program takes such orders. */
+FIRN_API void firn_join_able(struct firn_join *join);
+
+/* Process 0, between two steps: the number of the order whose joiners are all
+ * ready, which is then under way: firn_join_meet() and firn_join_agree() must
+ * follow. 0: there is none. Costs one load from memory. */
+FIRN_API uint64_t firn_join_due(struct firn_join *join);
+/* A joiner: all is loaded and built. Returns when the switch begins; FIRN_EIO:
+ * the resize was given up, and this process has nothing to do. */
+FIRN_API enum firn_status firn_join_ready(struct firn_join *join,
+                                          struct firn_error *err);
+
+/* Old and new processes meet. `group` is the config of the running group (its
+ * name, key and, of an old process, rank and number of processes); `nbytes`
+ * about what firn_join_send() will send, the same in all processes. */
+FIRN_API enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
+                                         const struct firn_group_config *group,
+                                         size_t nbytes, struct firn_error *err);
+/* After firn_join_meet(): the rank in the new group, -1 for a leaver; its
+ * number of processes; the new rank of each of `nthreads` threads (false: the
+ * order does not fit). */
+FIRN_API int firn_join_rank(const struct firn_join *join);
+FIRN_API int firn_join_nprocs(const struct firn_join *join);
+FIRN_API bool firn_join_layout(const struct firn_join *join, int nthreads,
+                               int *owner);
+
+/* Bytes of the old process 0 to all joiners; the memory of old processes is not
+ * changed. */
+FIRN_API enum firn_status firn_join_send(struct firn_join *join, void *data,
+                                         size_t nbytes, struct firn_error *err);
+/* `nbytes` of every old process (joiners: 0), one behind the other, to all
+ * processes; *all is freed with firn_group_free(). */
+FIRN_API enum firn_status firn_join_share(struct firn_join *join,
+                                          const void *data, size_t nbytes,
+                                          void **all, size_t *nall,
+                                          struct firn_error *err);
+/* The new group; *out is NULL in a leaver. Of `group` its name, key, threads,
+ * elements, order of sums and time-out are taken. `trouble`: why this process
+ * cannot go on (all processes then learn that one cannot); NULL: it can. */
+FIRN_API enum firn_status firn_join_form(struct firn_join *join,
+                                         const struct firn_group_config *group,
+                                         const char *trouble,
+                                         struct firn_group **out,
+                                         struct firn_error *err);
+/* The commit point. `old` is the running group, NULL in a joiner. `trouble`
+ * NULL: this process has done its part; else why not. *committed: the new group
+ * is the one that trains. FIRN_EIO: a process of the old group is gone. Ends
+ * the meeting. */
+FIRN_API enum firn_status firn_join_agree(struct firn_join *join,
+                                          struct firn_group *old,
+                                          const char *trouble, uint64_t step,
+                                          bool *committed,
+                                          struct firn_error *err);
+/* Process 0, instead of the calls from firn_join_meet() on: there is no next
+ * step, so the order is given up. */
+FIRN_API void firn_join_withdraw(struct firn_join *join, uint64_t order,
+                                 const char *why);
+
+FIRN_C_END
+
+#endif
