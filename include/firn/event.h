@@ -16,11 +16,13 @@ enum firn_event_kind {
                            * time to leave */
     FIRN_EVENT_TIMER,     /* the time that was asked for has come */
     /* Of live engines, for the daemon; the round never sees them. */
-    FIRN_EVENT_PHASE, /* job, attempt: the attempt entered `phase` */
-    FIRN_EVENT_LEFT,  /* job, attempt: gave its GPUs up as planned (`end`) */
-    FIRN_EVENT_TAKEN, /* taken: all GPUs of this board that foreign processes
-                       * use, also those held by a job that has not started */
-    FIRN_EVENT_INBOX, /* inbox: a job in the engine's own queue, or its end */
+    FIRN_EVENT_PHASE,   /* job, attempt: the attempt entered `phase` */
+    FIRN_EVENT_LEFT,    /* job, attempt: gave its GPUs up as planned (`end`) */
+    FIRN_EVENT_TAKEN,   /* taken: all GPUs of this board that foreign processes
+                         * use, also those held by a job that has not started */
+    FIRN_EVENT_INBOX,   /* inbox: a job in the engine's own queue, or its end */
+    FIRN_EVENT_RESIZED, /* job, attempt: a resize of the running attempt is
+                         * over; is_resized: done, else it is restarted */
 };
 
 /* From `resumes_s` on, a job gains `rate` reference seconds a second, having
@@ -59,6 +61,10 @@ struct firn_event {
     bool is_drained;                  /* live engines: NODE_DOWN */
     struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
     const struct firn_inbox *inbox;   /* INBOX */
+    bool is_resized;                  /* RESIZED */
+    double pause_s, prepare_s; /* RESIZED: time without training; until the new
+                                * processes were ready */
+    const char *why; /* RESIZED: why not; borrowed until the next events */
 };
 
 FIRN_C_END

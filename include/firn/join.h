@@ -42,7 +42,7 @@ FIRN_API void firn_join_close(struct firn_join *join);
 
 /* Was this process started to join a running group? */
 FIRN_API bool firn_join_is_new(const struct firn_join *join);
-/* Process 0: tells the supervisor that this program takes such orders. */
+/* Tells the supervisor that this program takes such orders. */
 FIRN_API void firn_join_able(struct firn_join *join);
 
 /* Process 0, between two steps: the number of the order whose joiners are all

@@ -51,6 +51,7 @@ struct firn_launch {
                             longer one */
     bool can_checkpoint; /* answers SIGUSR1 with FIRN_EXIT_CHECKPOINT */
     bool is_per_node;    /* one process a node, not one a GPU */
+    bool can_join;       /* processes may join and leave while it trains */
     const char *inbox;   /* firn_inbox.key of a job that the engine has already
                             and only has to let go; "" for ours */
     const struct firn_launch_mate *mate; /* the co-trained job; NULL: none */

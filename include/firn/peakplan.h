@@ -82,10 +82,10 @@ struct firn_peak_advice {
     int gpus;              /* that it takes */
 };
 
-/* Writes the cheapest changes (one, or two together) with which the job fits
- * `mem_gib`, the least slowdown first, and returns how many. A change that
- * trains something else counts three times its slowdown. 0 also when the job
- * fits as it is. */
+/* Writes the cheapest changes (one, or up to four together) with which the
+ * job fits `mem_gib`, the least slowdown first, and returns how many. A change
+ * that trains something else counts three times its slowdown. 0 also when the
+ * job fits as it is. */
 FIRN_API size_t firn_peak_advise(const struct firn_peak_job *job,
                                  double mem_gib,
                                  const struct firn_llm_gpus *gpus,

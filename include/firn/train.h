@@ -181,6 +181,8 @@ FIRN_API int firn_train_batch(const struct firn_train *train);
  * 1 for the submitted batch. */
 FIRN_API double firn_train_rate(const struct firn_train *train);
 FIRN_API double firn_train_loss(const struct firn_train *train);
+/* -1: this process has left the job, whose other processes go on (firn/join.h);
+ * rank and threads of a process may change at each boundary. */
 FIRN_API int firn_train_rank(const struct firn_train *train);
 /* V, as the config or the environment says. */
 FIRN_API int firn_train_nthreads(const struct firn_train *train);

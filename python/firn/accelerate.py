@@ -20,7 +20,9 @@ training loader opens an elastic job; a batch is that of one thread, and
     clip_grad_norm_()     is done on the mean gradients, before the step; it
                           returns the norm of the step before
     scheduler.step()      steps once for each step of the optimiser (in the loop),
-                          or once for each epoch (after the loop)
+                          or once for each epoch (after the loop); in the loop it
+                          counts steps of the submitted batch, also where the
+                          scheduler ordered another one
     zero_grad()           does nothing: gradients are None when a turn begins
     sync_gradients        is True in the turn that a step follows
 
@@ -101,7 +103,11 @@ class _Scheduler:
         """In the loop: if the optimiser has stepped. After it: if the epoch was
         trained now, and not before a stop."""
         owner = self._owner
-        if owner._stepped if owner._in_loop else not owner._driver.is_skipped:
+        if owner._in_loop:
+            times = owner.elastic.rate_steps if owner._stepped else 0
+        else:
+            times = int(not owner._driver.is_skipped)
+        for _ in range(times):
             self.scheduler.step(*given, **named)
 
 

@@ -68,9 +68,12 @@ class _Batches:
         job = self._driver.job
         if job.done:
             return 0
-        done = job.ordinary % job.steps_per_epoch
-        left = min(job.steps_per_epoch - done, job.total_steps - job.ordinary)
-        return left * len(job.mine)
+        left = job.course.left(job.ordinary)
+        return min(left, job.total_steps - job.ordinary) * len(job.mine)
+
+    def look_ahead(self) -> None:
+        """Orders are obeyed before the length is asked for."""
+        self._driver.look_ahead()
 
     def __iter__(self) -> Iterator[Any]:
         return self._driver.epoch()
@@ -99,6 +102,7 @@ class _Epochs(pl.Callback):
         self._batches = batches
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._batches.look_ahead()
         loop, n = trainer.fit_loop, len(self._batches)
         loop._combined_loader.limits = [n]
         loop.max_batches = n
@@ -116,6 +120,7 @@ class ElasticStrategy(SingleDeviceStrategy):
         self._options = options
         self._driver: Any = None
         self._loss: Any = None
+        self._undo: Any = None
         self.global_rank = number_of("RANK", 0, 0, 1 << 20)
         self.local_rank = number_of("LOCAL_RANK", 0, 0, 4095)
 
@@ -175,6 +180,8 @@ class ElasticStrategy(SingleDeviceStrategy):
         options = dict(
             epochs=trainer.max_epochs,
             max_steps=max(0, trainer.max_steps),
+            batch_at="epoch",  # Lightning has to know the length of an epoch
+            batch_orders=self._follow_rates(),
             update=self._update,
             also=also,
             **options_of_loader(dataloader),
@@ -183,6 +190,25 @@ class ElasticStrategy(SingleDeviceStrategy):
         return Elastic(
             self.lightning_module, self.optimizers[0], dataloader.dataset, **options
         )
+
+    def _follow_rates(self) -> bool:
+        """Schedulers that step by steps follow the samples: Lightning steps them
+        once after each step of the optimiser, whatever its batch. False: one of
+        them steps every so many steps, which cannot follow."""
+        by_steps = [c for c in self.lr_scheduler_configs if c.interval == "step"]
+        if any(config.frequency != 1 for config in by_steps):
+            return False
+        module, known = self.lightning_module, [id(c.scheduler) for c in by_steps]
+        stock = module.lr_scheduler_step
+
+        def step(scheduler: Any, metric: Any) -> None:
+            by_step = id(scheduler) in known
+            for _ in range(self.elastic.rate_steps if by_step else 1):
+                stock(scheduler, metric)
+
+        module.lr_scheduler_step = step
+        self._undo = lambda: delattr(module, "lr_scheduler_step")
+        return True
 
     def on_train_start(self) -> None:
         """Lightning's counters are those of the job that was resumed."""
@@ -233,4 +259,7 @@ class ElasticStrategy(SingleDeviceStrategy):
         if self._driver is not None:
             self._driver.close()
             self._driver = None
+        if self._undo is not None:
+            self._undo()
+            self._undo = None
         super().teardown()

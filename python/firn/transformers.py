@@ -296,7 +296,7 @@ class _Run:
         with job:
             for batch in job:
                 if job._inside == job.mine[0]:
-                    if job.step % job.steps_per_epoch == 0:
+                    if job._at_epoch():
                         self._control(handler.on_epoch_begin)
                     self._control(handler.on_step_begin)
                 loss = trainer.training_step(self.model, batch, None)
@@ -336,7 +336,10 @@ class _Run:
         """Between two steps: the Trainer's callbacks, in every process."""
         trainer = self.trainer
         trainer.state.global_step = job.step
-        trainer.state.epoch = job.step / job.steps_per_epoch
+        trainer.state.epoch = job.epochs_done
+        if job.freezer.batch:  # another batch: other steps
+            extra = job.step - job.ordinary
+            trainer.state.max_steps = job.total_steps + extra
         self._control(trainer.callback_handler.on_step_end)
         self._log_evaluate_save(job)
 

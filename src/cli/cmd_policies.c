@@ -23,6 +23,7 @@ static const struct word {
         {FIRN_DOES_SHARE, "share"},
         {FIRN_DOES_REJECT, "reject"},
         {FIRN_DOES_MERGE, "merge"},
+        {FIRN_DOES_REPLAN, "re-plan"},
         {0, NULL},
 },
   need_words[] = {

@@ -87,7 +87,7 @@ static void fit_table(const struct memory_page *page, struct firn_buf *out)
     if (fits)
         return;
     if (fit->nchanges == 0) {
-        buf_puts(out, "no single change and no two together make it fit\n");
+        buf_puts(out, "no change, and no four together, make it fit\n");
         return;
     }
     static const char *const names[] = {"changes that make it fit", "GPUs",

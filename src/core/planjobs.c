@@ -71,6 +71,9 @@ bool planjobs_plan(const struct planjob *job, const struct firn_layout *how,
         plan.stages = as->stages > 1 ? as->stages : 1;
         plan.data = gpus / (plan.tensor * plan.stages);
     }
+    if (as == &job->asked && job->model != NULL &&
+        plan.data > job->model->batch)
+        plan.data = job->model->batch;
     *out = plan;
     int used = plan.data * plan.tensor * plan.stages;
     return used > 0 && (used == gpus || as == &job->asked);

@@ -538,6 +538,13 @@ enum firn_status book_held(struct book *book, struct live_job *job,
     return book_change(book, job, moment_s(book), "gpus", job->held, err);
 }
 
+enum firn_status book_resized(struct book *book, struct live_job *job,
+                              const char *text, struct firn_error *err)
+{
+    FIRN_TRY(in_step(book, err));
+    return book_change(book, job, moment_s(book), "resized", text, err);
+}
+
 enum firn_status book_how(struct book *book, struct live_job *job,
                           const struct firn_how *how, struct firn_error *err)
 {

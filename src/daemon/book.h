@@ -115,6 +115,9 @@ enum firn_status book_close_attempts(struct book *book, struct live_job *job,
                                      struct firn_error *err);
 /* Seconds that the job has had GPUs, in all its attempts, up to `now_s`. */
 double book_ran_s(struct book *book, const struct live_job *job, double now_s);
+/* A resize of the running attempt is over: an event with this text. */
+enum firn_status book_resized(struct book *book, struct live_job *job,
+                              const char *text, struct firn_error *err);
 /* Sets the GPUs that the job holds, as text. "-": none; job->how is then
  * cleared. */
 enum firn_status book_held(struct book *book, struct live_job *job,

@@ -22,6 +22,7 @@
  */
 #include "base/arena.h"
 #include "base/buf.h"
+#include "daemon/abilities.h"
 #include "daemon/dock.h"
 #include "daemon/partner.h"
 #include <errno.h>
@@ -303,6 +304,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
+        .can_join = (abilities_of(job, NULL) & FIRN_CAN_JOIN) != 0,
         .inbox = ask->inbox,
         .after = "",
         .has_run = job->state == LIVE_RUNNING,

@@ -181,6 +181,12 @@ static const struct life_row rows[] = {
     STAY(RUNS, GOING, NO, IS(OPEN), NO),
     SAY(RUNS, GOING, NO, IS(ENDING), RUNNING, NONE, DO(COUNT_WAIT),
         "runs on {gpus}{partner}"),
+    SAY(RESIZED, STATE(RUNNING), IS(ACTIVE), NO, RUNNING, NONE, NO,
+        "runs on {gpus}{partner}; {why}"),
+    STAY(RESIZED, LIVING, NO, NO, NO), /* it was asked to leave since */
+    SAY(NOT_RESIZED, STATE(RUNNING), NO, NO, RESIZING, POLICY,
+        DO(COUNT_RESIZE), "{why}"),
+    STAY(NOT_RESIZED, LIVING, NO, NO, NO),
     /* The end of an older attempt: the present one's is on the way. */
     STAY(LEFT, LIVING, IS(ENDING) | IS(PRESENT), NO, DO(CLOSE_ATTEMPT)),
     SAY(LEFT, LIVING, IS(ENDING), NO, CANCELLED, USER,

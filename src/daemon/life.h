@@ -37,6 +37,8 @@
     X(ATTEMPT, "the engine is about to start its processes")                \
     X(BEGINS, "its processes are being started")                            \
     X(RUNS, "its processes run")                                            \
+    X(RESIZED, "it was resized while it trains")                            \
+    X(NOT_RESIZED, "it could not be resized while it trains")               \
     X(LEFT, "its processes have left the GPUs as they were asked to")       \
     X(DONE, "its processes end with status 0")                              \
     X(FAILED_EXIT, "its processes end with another status")                 \

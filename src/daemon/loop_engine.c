@@ -431,6 +431,32 @@ static void on_phase(struct loop *loop, struct live_job *job,
     buf_release(&with);
 }
 
+/* A resize of the running processes is over. */
+static void on_resized(struct loop *loop, struct live_job *job,
+                       const struct firn_event *event)
+{
+    struct firn_buf on = {0};
+    char why[LIVE_TEXT];
+    dock_gpus_text(&loop->dock, job->held, &on);
+    struct firn_error err = {0};
+    if (event->is_resized) {
+        metrics_observe(loop->metrics, METRIC_PAUSE_S, event->pause_s);
+        snprintf(why, sizeof why,
+                 "resized without a stop: ready in %.3g s, paused for %.3g s",
+                 event->prepare_s, event->pause_s);
+        book_wrote(loop->book, book_resized(loop->book, job, why, &err), &err);
+    } else {
+        metrics_add(loop->metrics, METRIC_JOINS_FAILED, 0, 1);
+        snprintf(why, sizeof why, "is restarted for its resize: %.120s",
+                 event->why != NULL ? event->why : "");
+    }
+    struct happening what = {.event = event->is_resized ? LIFE_RESIZED
+                                                        : LIFE_NOT_RESIZED,
+                             .words = {.gpus = on.at, .why = why}};
+    loop_happens(loop, job, &what);
+    buf_release(&on);
+}
+
 /* LEFT, DONE or FAIL of a job, alone or with a partner. */
 static void on_end(struct loop *loop, struct live_job *job,
                    const struct live_job *partner,
@@ -475,6 +501,9 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
             on_phase(loop, partner, event);
         return;
     }
+    if (event->kind == FIRN_EVENT_RESIZED &&
+        event->attempt == track->open_attempt)
+        on_resized(loop, job, event);
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;

@@ -16,6 +16,38 @@ void holding_copy(struct firn_alloc *to, const struct firn_alloc *from)
     to->parts = parts;
 }
 
+/* The part of this board; a new one in its place if there is none. */
+static struct firn_part *part_of(struct firn_alloc *to,
+                                 const struct firn_part *like)
+{
+    int i = 0;
+    while (i < to->nparts && (to->parts[i].node < like->node ||
+                              (to->parts[i].node == like->node &&
+                               to->parts[i].board < like->board)))
+        i++;
+    if (i < to->nparts && to->parts[i].node == like->node &&
+        to->parts[i].board == like->board)
+        return &to->parts[i];
+    to->parts = mem_grow(to->parts, (size_t)to->nparts, (size_t)to->nparts + 1,
+                         sizeof *to->parts);
+    memmove(&to->parts[i + 1], &to->parts[i],
+            (size_t)(to->nparts - i) * sizeof *to->parts);
+    to->nparts++;
+    to->parts[i] = (struct firn_part){.node = like->node, .board = like->board};
+    return &to->parts[i];
+}
+
+void holding_join(struct firn_alloc *to, const struct firn_alloc *more)
+{
+    for (int i = 0; i < more->nparts; i++) {
+        struct firn_part *part = part_of(to, &more->parts[i]);
+        for (uint64_t bits = more->parts[i].gpus & ~part->gpus; bits != 0;
+             bits &= bits - 1)
+            to->ngpus++;
+        part->gpus |= more->parts[i].gpus;
+    }
+}
+
 void holding_release(struct firn_alloc *alloc)
 {
     mem_free(alloc->parts);

@@ -9,6 +9,9 @@
 void holding_copy(struct firn_alloc *to, const struct firn_alloc *from);
 void holding_release(struct firn_alloc *alloc);
 
+/* Adds the GPUs of `more` to `to`. */
+void holding_join(struct firn_alloc *to, const struct firn_alloc *more);
+
 /* True: the trainer can go on from `held` to `want` without a restart. The GPUs
  * are the same, and a neighbour that left is reported to the trainer by orders.
  */

@@ -96,6 +96,7 @@ static void arm(void *state)
             due = fmin(due, due_s(local, job, now_s));
         if (job->base.held.nparts > 0)
             due = fmin(due, fmax(local->sweep_s, now_s));
+        due = fmin(due, local_resize_due_s(local, job));
     }
     roster_wake_arm(&local->roster, now_s, local->has_changes ? now_s : due);
     local->is_stale = false;
@@ -126,6 +127,7 @@ static void turn(void *state)
     }
     if (local->sweep_s <= local_now_s(local))
         local->sweep_s = local_now_s(local) + sweep_every_s;
+    local_resize_some(local);
     local_ask_some(local);
     local->turned_s = local_now_s(local);
     local_start_some(local);
@@ -207,7 +209,8 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     job = find_or_add(local, step->job->id);
     if (job->base.is_cancelled)
         return FIRN_OK; /* its end will be reported */
-    if (roster_move(&local->roster, &job->base, step->to))
+    if (!local_resize(local, job, step->to) &&
+        roster_move(&local->roster, &job->base, step->to))
         local_leave(local, job); /* (2) */
     changed(local);
     return FIRN_OK;
@@ -217,6 +220,7 @@ static enum firn_status settled(void *state, struct firn_error *err)
 {
     struct local *local = state;
     (void)err;
+    local_resize_some(local);
     local_start_some(local);
     changed(local);
     return FIRN_OK;
@@ -340,6 +344,13 @@ static const struct firn_option options[] = {
      .max = 3600,
      .help = "seconds after both graces until a hanging supervisor is killed",
      .offset = offsetof(struct local, force_s)},
+    {.name = "join-s",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "600",
+     .min = 0,
+     .max = 86400,
+     .help = "seconds for new processes to join a running job; 0: restart it",
+     .offset = offsetof(struct local, join_s)},
     {.name = "others-s",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "5",

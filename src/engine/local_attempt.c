@@ -78,6 +78,7 @@ static void unwatch_pid(struct localjob *job)
 void local_forget_attempt(struct local *local, struct localjob *job)
 {
     unwatch_pid(job);
+    local_resize_forget(job);
     roster_unwatch(&local->roster, &job->base);
     mem_free(job->base.folder);
     holding_release(&job->base.held);
@@ -361,8 +362,10 @@ static void see_pid(struct local *local, struct localjob *job)
         take_pid(local, job, &pid);
     if (job->pid == 0)
         return;
-    if (job->base.phase == FIRN_PHASE_STARTING && !job->is_over)
+    if (job->base.phase == FIRN_PHASE_STARTING && !job->is_over) {
         roster_phase(&local->roster, &job->base, FIRN_PHASE_RUNNING);
+        local_resize_remind(job);
+    }
 }
 
 /* Has the shepherd ended? `start` is 0 if it had when it was first looked at.
@@ -610,6 +613,7 @@ void local_look(struct local *local, struct localjob *job)
     job->base.is_noted = false;
     see_end(job); /* first: the last files are written before the end */
     see_pid(local, job);
+    local_resize_look(local, job);
     if (job->base.is_unsure && job->base.phase == FIRN_PHASE_STARTING)
         job->base.until_s =
             local_now_s(local) + start_limit_s; /* its time begins anew */
@@ -634,6 +638,7 @@ enum firn_status local_take_over(struct local *local, struct localjob *job,
     struct firn_launch launch = {0};
     FIRN_TRY(roster_launch(&job->base, &local->host, &launch, err));
     roster_take_over(&job->base, &launch);
+    local_resize_recover(local, job);
     job->base.until_s = local_now_s(local) + start_limit_s;
     roster_watch(&local->roster, &job->base);
     local_look(local, job);

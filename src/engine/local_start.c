@@ -29,6 +29,7 @@
 #include "engine/localwork.h"
 #include "engine/passenv.h"
 #include "engine/procs.h"
+#include "engine/resizefile.h"
 #include "engine/workerenv.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -174,6 +175,18 @@ static enum firn_status start_shepherd(struct local *local,
     return FIRN_OK;
 }
 
+/* The GPUs of the attempt, which a resize may change (local_resize.c). */
+static enum firn_status write_gpus(const struct localjob *job,
+                                   struct firn_error *err)
+{
+    int folder = attempt_folder(job->base.folder, job->base.attempt, false);
+    if (folder < 0)
+        return firn_fail(err, FIRN_EIO, "the folder of its attempt is gone");
+    enum firn_status status = resize_gpus_put(folder, &job->base.held, err);
+    close(folder);
+    return status;
+}
+
 static enum firn_status prepare(struct local *local, struct localjob *job,
                                 const struct firn_launch *launch,
                                 struct firn_error *err)
@@ -186,6 +199,7 @@ static enum firn_status prepare(struct local *local, struct localjob *job,
         &job->base, launch, &(struct roster_file){.file = &file}, err);
     launchfile_release(&file);
     FIRN_TRY(status);
+    FIRN_TRY(write_gpus(job, err));
     return start_shepherd(local, job, launch->user, err);
 }
 

@@ -26,7 +26,15 @@ struct localjob {
     struct procs_seen orphans; /* processes killed after their shepherd died */
     double scan_s;             /* the next search for orphans */
     double scan_wait_s;        /* the wait after that search */
+
+    /* Its resizes without a stop: local_resize.c. */
+    int64_t nresizes;                /* of the attempt, asked for so far */
+    struct firn_alloc before, after; /* of the one under way; no parts: none */
+    double waits_s; /* since when it waits for the GPUs that it is to get; 0: it
+                     * does not */
+    bool must_restart; /* a resize failed: by a restart instead */
 };
+enum { LOCAL_WHYS = 64 }; /* texts of events that are not read yet */
 
 /* A board of the driver's GPUs, and its foreign processes: local_foreign.c. */
 struct localboard {
@@ -41,6 +49,8 @@ struct local {
     int cgroup;
     double force_s;         /* wait after both graces */
     double foreign_every_s; /* between looks for foreign processes */
+    double join_s;          /* limit for joiners to be ready; 0: all resizes are
+                             * restarts */
     struct gpus gpus;
     struct firn_engine_host host;
     struct roster roster;          /* its jobs */
@@ -51,6 +61,8 @@ struct local {
     double turned_s;  /* jobs that may start at this time were looked for */
     bool has_changes; /* by a step: look, although nothing woke the engine */
     bool is_stale;    /* the timer is not set for the present state */
+    char why[LOCAL_WHYS][200];
+    unsigned nwhy;
 };
 
 static inline double local_now_s(const struct local *local)
@@ -90,6 +102,30 @@ void local_forget_attempt(struct local *local, struct localjob *job);
 void local_drop(struct local *local, struct localjob *job);
 /* Lets the end of the shepherd wake the engine. */
 void local_watch_pid(struct local *local, struct localjob *job);
+
+/* --- local_resize.c ------------------------------------------------------- */
+
+/* A step to other GPUs. True: the attempt is resized while it runs, now or as
+ * soon as the GPUs are free. False: it has to be restarted for that, or holds
+ * them. */
+bool local_resize(struct local *local, struct localjob *job,
+                  const struct firn_alloc *to);
+/* Begins resizes of jobs whose new GPUs are free now. */
+void local_resize_some(struct local *local);
+
+/* --- local_resized.c ------------------------------------------------------ */
+
+/* Reads whether the resize under way is over. */
+void local_resize_look(struct local *local, struct localjob *job);
+/* When the job has to be looked at for its resize; INFINITY: never. */
+double local_resize_due_s(const struct local *local,
+                          const struct localjob *job);
+/* The attempt is gone. */
+void local_resize_forget(struct localjob *job);
+/* Of an attempt that is taken over: which GPUs it really holds. */
+void local_resize_recover(struct local *local, struct localjob *job);
+/* Its supervisor is known: reminds it of the resize under way. */
+void local_resize_remind(struct localjob *job);
 
 /* --- local_foreign.c ------------------------------------------------------ */
 

@@ -147,14 +147,18 @@ static int run(const char *folder, enum shepherd_kind kind,
         bool may_start = !shepherd_is_early(&s) && s.bad_status < 0;
         if (may_start && kind == SHEPHERD_SLURM)
             shepherd_start_srun(&s);
-        else if (may_start)
+        else if (may_start) {
+            s.start_joiner = shepherd_start_joiner;
+            shepherd_join_open(&s);
             shepherd_start(&s);
+        }
         shepherd_watch(&s);
         bool is_gone =
             s.workers == NULL || kind != SHEPHERD_SLURM || shepherd_gather(&s);
         code = is_gone ? leave(&s) : SHEPHERD_LOCKED;
     }
     joblog_close(&s.output);
+    shepherd_join_close(&s);
     mem_free(s.workers);
     launchfile_release(&s.launch);
     return code;

@@ -44,9 +44,10 @@ static void set(struct variables *env, const char *variable)
 }
 
 static struct variables variables_of(const struct shepherd *s,
-                                     const struct launch_worker *worker)
+                                     const struct launchfile *launch,
+                                     const struct launch_worker *worker,
+                                     const char *const *extra, size_t nextra)
 {
-    const struct launchfile *launch = &s->launch;
     struct variables env = {0};
     for (char **at = environ; *at != NULL; at++)
         if (strncmp(*at, "FIRN_", 5) != 0 && strchr(*at, '=') != NULL)
@@ -56,6 +57,10 @@ static struct variables variables_of(const struct shepherd *s,
     for (size_t i = 0; i < worker->n; i++)
         set(&env, launch->own.at[worker->first + i]);
     set(&env, s->port);
+    if (s->join[0] != '\0')
+        set(&env, s->join);
+    for (size_t i = 0; i < nextra; i++)
+        set(&env, extra[i]);
     for (size_t i = 0; i < launch->env.n; i++)
         set(&env, launch->env.at[i]);
     if (s->herd[0] != '\0')
@@ -181,10 +186,17 @@ static int spawn(struct shepherd *s, pid_t *child, char **env, char **argv)
     return error;
 }
 
-static bool start_one(struct shepherd *s, size_t i, char **argv)
+static char **argv_of(const struct launchfile *launch)
 {
-    struct worker *worker = &s->workers[i];
-    struct variables env = variables_of(s, &s->launch.workers.at[i]);
+    char **argv = mem_new(launch->argv.n + 1, sizeof *argv);
+    for (size_t i = 0; i < launch->argv.n; i++)
+        argv[i] = (char *)launch->argv.at[i];
+    return argv;
+}
+
+static bool start_with(struct shepherd *s, struct worker *worker,
+                       struct variables env, char **argv)
+{
     int error = spawn(s, &worker->pid, (char **)env.at.at, argv);
     vec_release(&env.at);
     if (error == 0)
@@ -197,12 +209,31 @@ static bool start_one(struct shepherd *s, size_t i, char **argv)
     return false;
 }
 
+static bool start_one(struct shepherd *s, size_t i, char **argv)
+{
+    return start_with(
+        s, &s->workers[i],
+        variables_of(s, &s->launch, &s->launch.workers.at[i], NULL, 0), argv);
+}
+
+void shepherd_start_joiner(struct shepherd *s, size_t worker,
+                           const struct launchfile *launch, size_t rank,
+                           const char *const *extra, size_t nextra)
+{
+    char **argv = argv_of(launch);
+    struct variables env =
+        variables_of(s, launch, &launch->workers.at[rank], extra, nextra);
+    start_with(s, &s->workers[worker], env, argv);
+    mem_free(argv);
+}
+
 void shepherd_start(struct shepherd *s)
 {
     char name[CGROUP_NAME];
     const struct launchfile *launch = &s->launch;
     size_t n = launch->workers.n;
     s->workers = mem_new(n, sizeof *s->workers);
+    s->nworkers = n;
     s->nleft = (int)n;
     cgroup_name(name, launch->job, launch->attempt, s->self);
     bool is_in_cgroup =
@@ -219,9 +250,7 @@ void shepherd_start(struct shepherd *s)
     }
     if (s->port[0] == '\0')
         pick_port(s);
-    char **argv = mem_new(launch->argv.n + 1, sizeof *argv);
-    for (size_t i = 0; i < launch->argv.n; i++)
-        argv[i] = (char *)launch->argv.at[i];
+    char **argv = argv_of(launch);
     size_t i = 0;
     while (i < n && start_one(s, i, argv))
         i++;
@@ -269,6 +298,7 @@ void shepherd_start_srun(struct shepherd *s)
 {
     size_t n = s->launch.workers.n;
     s->workers = mem_new(n, sizeof *s->workers);
+    s->nworkers = n;
     s->nleft = (int)n;
     const char *nodes = getenv("SLURM_JOB_NODELIST");
     shepherd_say(s, "attempt %lld of job %lld: %zu process%s, by Slurm on %s",

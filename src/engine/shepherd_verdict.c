@@ -78,7 +78,7 @@ int shepherd_kernel(void)
 
 static bool is_worker(const struct shepherd *s, long pid)
 {
-    for (size_t i = 0; s->workers != NULL && i < s->launch.workers.n; i++)
+    for (size_t i = 0; s->workers != NULL && i < s->nworkers; i++)
         if (s->workers[i].pid == pid)
             return true;
     return false;

@@ -82,9 +82,12 @@ void shepherd_note(struct shepherd *s, struct worker *worker, int status)
 {
     int code =
         WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    shepherd_join_follow(s);
     worker->is_over = true;
     s->nleft--;
-    if (code == FIRN_EXIT_CHECKPOINT)
+    if (worker->is_joiner || worker->is_leaver)
+        ; /* not one of the group that trains: shepherd_join.c */
+    else if (code == FIRN_EXIT_CHECKPOINT)
         s->has_checkpoint = true;
     else if (s->bad_status < 0 && s->stage >= STAGE_ENDED)
         s->ended_status = s->ended_status >= 0 ? s->ended_status : code;
@@ -246,7 +249,7 @@ static bool reap(struct shepherd *s)
             return false;
         if (s->kind == SHEPHERD_SLURM)
             continue;
-        for (size_t i = 0; i < s->launch.workers.n; i++)
+        for (size_t i = 0; i < s->nworkers; i++)
             if (s->workers[i].pid == pid && !s->workers[i].is_over)
                 shepherd_note(s, &s->workers[i], status);
     }
@@ -259,11 +262,10 @@ static bool ask(struct shepherd *s)
     bool is_more = false;
     if (s->kind == SHEPHERD_SLURM)
         send_request(s, ATTEMPT_CHECKPOINT);
-    for (size_t i = 0; s->kind != SHEPHERD_SLURM && i < s->launch.workers.n;
-         i++) {
+    for (size_t i = 0; s->kind != SHEPHERD_SLURM && i < s->nworkers; i++) {
         struct worker *worker = &s->workers[i];
-        if (worker->is_over || worker->was_asked)
-            continue;
+        if (worker->is_over || worker->was_asked || worker->is_joiner)
+            continue; /* a joiner is ended: it has nothing to save */
         worker->was_asked = procs_ask(worker->pid, SIGUSR1);
         is_more = is_more || !worker->was_asked;
     }
@@ -316,6 +318,8 @@ static void take_in(struct shepherd *s)
             obey(s, ATTEMPT_CHECKPOINT);
         if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
             obey(s, ATTEMPT_LEAVE);
+        if (info.ssi_signo == SIGHUP)
+            shepherd_join_look(s);
     }
     if (s->kind != SHEPHERD_LOCAL)
         listen_to_files(s);
@@ -328,7 +332,9 @@ void shepherd_watch(struct shepherd *s)
         struct pollfd fds[] = {{.fd = s->signals, .events = POLLIN},
                                {.fd = s->notes, .events = POLLIN},
                                {.fd = s->output.in, .events = POLLIN}};
-        int ms = advance(s);
+        int ms = advance(s), join_ms = shepherd_join_advance(s);
+        if (join_ms >= 0 && (ms < 0 || ms > join_ms))
+            ms = join_ms;
         shepherd_load(s);
         if (s->kind != SHEPHERD_LOCAL && (ms < 0 || ms > LOOK_MS))
             ms = LOOK_MS;

@@ -5,6 +5,7 @@
  *     shepherd.c, shepherd_task.c    the whole of a local, Slurm or task one
  *     shepherd_start.c               starts the workers
  *     shepherd_watch.c               waits for them, asks them to exit
+ *     shepherd_join.c                resizes an attempt that runs
  *     shepherd_load.c                how much a task's GPU is used
  *     shepherd_enter.c               descriptors, signals, launch file, fence
  *     shepherd_verdict.c             how the attempt ended
@@ -38,7 +39,12 @@ enum shepherd_kind {
 struct worker {
     pid_t pid;
     bool is_over, was_asked;
+    bool is_joiner; /* started for a resize that is not committed */
+    bool is_leaver; /* not needed any more since a resize */
 };
+
+struct joining; /* a resize under way: shepherd_join.c */
+struct firn_join_board;
 
 struct shepherd {
     struct launchfile launch;
@@ -48,7 +54,8 @@ struct shepherd {
     struct joblog output; /* LOCAL, SLURM */
     struct cgroup cgroup;
     struct worker *workers;
-    int nleft; /* workers still there */
+    size_t nworkers; /* joiners and leavers included */
+    int nleft;       /* workers still there */
     enum shepherd_stage stage;
     double until_s; /* the end of the stage */
     bool has_checkpoint;
@@ -61,6 +68,19 @@ struct shepherd {
     char herd[ATTEMPT_HERD]; /* LOCAL: the variable that marks its processes */
 
     const struct identity *user; /* workers run as; NULL: as we do */
+    /* LOCAL: resizes without a stop. */
+    struct firn_join_board *board; /* NULL: none can be made */
+    int board_fd;
+    char join[48]; /* "FIRN_JOIN=...": where workers find the board */
+    size_t *ranks; /* the worker of each rank */
+    size_t nranks;
+    int64_t resized; /* the number of the last resize that was asked for */
+    struct joining *joining; /* NULL: none is under way */
+    /* shepherd_start_joiner(), which depends on the file that watches. */
+    void (*start_joiner)(struct shepherd *s, size_t worker,
+                         const struct launchfile *launch, size_t rank,
+                         const char *const *extra, size_t nextra);
+
     enum shepherd_kind kind;
     int notes;               /* inotify on the folder; -1: none */
     bool was_asked_to_leave; /* by a signal or a request */
@@ -97,6 +117,11 @@ void shepherd_pause(double s);
 
 /* Starts all workers. A worker that cannot be started has failed. */
 void shepherd_start(struct shepherd *s);
+/* Starts worker `worker` with the variables of worker `rank` of another launch
+ * file and `extra` ones. */
+void shepherd_start_joiner(struct shepherd *s, size_t worker,
+                           const struct launchfile *launch, size_t rank,
+                           const char *const *extra, size_t nextra);
 /* Starts srun, which starts the workers. */
 void shepherd_start_srun(struct shepherd *s);
 
@@ -110,6 +135,18 @@ bool shepherd_is_early(struct shepherd *s);
 void shepherd_note(struct shepherd *s, struct worker *worker, int status);
 /* SLURM: reads how every worker ended; false: workers may still be running. */
 bool shepherd_gather(struct shepherd *s);
+
+/* --- shepherd_join.c ------------------------------------------------------ */
+
+/* Makes the board, before the workers start. */
+void shepherd_join_open(struct shepherd *s);
+void shepherd_join_close(struct shepherd *s);
+/* Reads whether the engine asks for a resize, and begins it. */
+void shepherd_join_look(struct shepherd *s);
+/* Learns which workers join and leave, before ends of workers are judged. */
+void shepherd_join_follow(struct shepherd *s);
+/* Does what is due; milliseconds until the next look, -1: no resize. */
+int shepherd_join_advance(struct shepherd *s);
 
 /* --- shepherd_load.c ------------------------------------------------------ */
 

@@ -1,14 +1,17 @@
 /* peakadvice.c - the cheapest changes with which a job fits a GPU.
  *
- * A change is a row of the table below: a few settings by their words. Every
- * row and every pair of rows that sets different things is tried; those that
- * fit are ordered by their price in time: seconds of a sample with the change
- * over those without it, by the model of peakplan.h. A change that trains
- * something else (LoRA, another precision) counts three times its price: it is
- * listed first only where others are slow. A pair is kept only if neither of
- * its parts fits alone, and of changes with adapters only the cheapest.
+ * A change is a row of the table below, a few settings by their words, or a
+ * smaller micro-batch. Every change and every pair that sets different things
+ * is tried, three together where fewer than three were found, and four where
+ * none was; those that fit are ordered by their price in time: seconds of a
+ * sample with the change over those without it, by the model of peakplan.h. A
+ * change that trains something else (LoRA, another precision) counts three
+ * times its price: it is listed first only where others are slow. Changes are
+ * kept together only if none of them fits alone, and no two of three; of
+ * changes with adapters only the cheapest.
  *
- * Cost: some hundred predictions.
+ * Cost: some hundred predictions; of four together ten
+ * thousand.
  */
 #include <firn/peakplan.h>
 
@@ -43,7 +46,14 @@ static const struct change {
      true},
 };
 
-enum { CHANGES = sizeof changes / sizeof *changes };
+/* A smaller micro-batch is one more change; at most PARTS are made together. */
+enum {
+    SMALLER = sizeof changes / sizeof *changes,
+    NONE = SMALLER + 1,
+    PARTS = 4,
+    ENOUGH = 3
+};
+_Static_assert(SMALLER < 32, "a bit for each");
 
 static bool is_eight(const struct change *c)
 {
@@ -137,43 +147,108 @@ static void add_advice(struct advising *a, struct firn_peak_advice advice)
     a->out[at] = advice;
 }
 
-/* Adds the job when it fits; `text` says what was changed. */
-static bool try_job(struct advising *a, const struct firn_peak_job *job,
-                    const char *first, const char *second, bool is_other)
+/* Changes that are tried together. */
+struct combination {
+    int parts[PARTS]; /* places in `changes`; SMALLER: the micro-batch */
+    int n;
+};
+
+/* What is changed, as options: "--micro-batch 2 --loss fused". */
+static void write_text(struct firn_peak_advice *advice,
+                       const struct combination *with, int micro_batch)
 {
-    struct firn_peak_job j = *job;
-    if (firn_peak_check(&j, NULL) != FIRN_OK)
+    size_t used = 0;
+    for (int i = 0; i < with->n && used < sizeof advice->text; i++) {
+        char smaller[40];
+        const char *text = smaller;
+        if (with->parts[i] == SMALLER)
+            snprintf(smaller, sizeof smaller, "--micro-batch %d", micro_batch);
+        else
+            text = changes[with->parts[i]].text;
+        used +=
+            (size_t)snprintf(advice->text + used, sizeof advice->text - used,
+                             "%s%s", i > 0 ? " " : "", text);
+    }
+}
+
+/* The job with the changes; false: it makes no sense. A smaller micro-batch is
+ * the largest that fits, and the rest of the batch is accumulated. */
+static bool change(const struct advising *a, const struct combination *with,
+                   struct firn_peak_job *job)
+{
+    bool is_smaller = false;
+    *job = *a->job;
+    for (int i = 0; i < with->n; i++)
+        if (with->parts[i] == SMALLER)
+            is_smaller = true;
+        else
+            apply(job, &changes[with->parts[i]]);
+    if (is_smaller) {
+        job->keeps_gradients = true;
+        int most = firn_peak_largest(job, a->mem_mib / MIB_PER_GIB);
+        if (most == 0 || most >= a->job->micro_batch)
+            return false;
+        job->micro_batch = most;
+    }
+    return firn_peak_check(job, NULL) == FIRN_OK;
+}
+
+/* Adds the job when it fits with the changes. */
+static bool try_changes(struct advising *a, const struct combination *with)
+{
+    struct firn_peak_job job;
+    if (!change(a, with, &job))
         return false;
-    double device_mib = firn_peak_of(&j).device_mib;
+    double device_mib = firn_peak_of(&job).device_mib;
     if (device_mib > a->mem_mib)
         return false;
     struct firn_peak_advice advice = {
         .device_mib = device_mib,
-        .slowdown = sample_s(a, &j) / a->sample_s,
-        .changes_training = is_other,
-        .gpus = j.tp * j.pp * j.dp,
+        .slowdown = sample_s(a, &job) / a->sample_s,
+        .gpus = job.tp * job.pp * job.dp,
     };
-    snprintf(advice.text, sizeof advice.text, "%s%s%s", first,
-             *second ? " " : "", second);
+    for (int i = 0; i < with->n; i++)
+        advice.changes_training = advice.changes_training ||
+                                  (with->parts[i] != SMALLER &&
+                                   changes[with->parts[i]].changes_training);
+    write_text(&advice, with, job.micro_batch);
     add_advice(a, advice);
     return true;
 }
 
-/* The largest micro-batch that fits; the rest is accumulated. */
-static void try_smaller(struct advising *a, const struct change *with)
+/* Two parts that set the same thing, or one that the job has already; `k` may
+ * be NONE. */
+static bool is_absurd(const struct firn_peak_job *job, int i, int k)
 {
-    struct firn_peak_job j = *a->job;
-    char text[40];
-    if (with)
-        apply(&j, with);
-    j.keeps_gradients = true;
-    int most = firn_peak_largest(&j, a->mem_mib / MIB_PER_GIB);
-    if (most == 0 || most >= a->job->micro_batch)
-        return;
-    j.micro_batch = most;
-    snprintf(text, sizeof text, "--micro-batch %d", most);
-    try_job(a, &j, text, with ? with->text : "",
-            with && with->changes_training);
+    if (i != SMALLER && is_vain(job, &changes[i]))
+        return true;
+    if (i == SMALLER || k == SMALLER || k == NONE)
+        return i == k;
+    return strcmp(changes[i].set[0][0], changes[k].set[0][0]) == 0;
+}
+
+/* Tries all combinations of `n` more parts from `first` on. Those with a part,
+ * or two, that fit by themselves are left out: less does it. `fits` has a bit
+ * for each such part or pair. */
+static void try_more(struct advising *a, struct combination *with, int first,
+                     int n, unsigned fits[SMALLER + 1])
+{
+    for (int i = first; i <= SMALLER; i++) {
+        bool is_left_out = (fits[i] >> i & 1) || is_absurd(a->job, i, NONE);
+        for (int k = 0; k < with->n; k++)
+            is_left_out = is_left_out || is_absurd(a->job, i, with->parts[k]) ||
+                          (fits[i] >> with->parts[k] & 1);
+        if (is_left_out)
+            continue;
+        with->parts[with->n++] = i;
+        if (n > 1) {
+            try_more(a, with, i + 1, n - 1, fits);
+        } else if (try_changes(a, with) && with->n <= 2) {
+            fits[i] |= 1U << with->parts[0];
+            fits[with->parts[0]] |= 1U << i;
+        }
+        with->n--;
+    }
 }
 
 size_t firn_peak_advise(const struct firn_peak_job *job, double mem_gib,
@@ -186,31 +261,11 @@ size_t firn_peak_advise(const struct firn_peak_job *job, double mem_gib,
                          .speed = firn_llm_speed_of(gpus->name, gpus->speed),
                          .out = out,
                          .max = max};
-    bool fits[CHANGES] = {false}, vain[CHANGES];
+    unsigned fits[SMALLER + 1] = {0};
     if (max == 0 || firn_peak_of(job).device_mib <= a.mem_mib)
         return 0;
     a.sample_s = sample_s(&a, job);
-    for (int i = 0; i < CHANGES; i++) {
-        struct firn_peak_job j = *job;
-        vain[i] = is_vain(job, &changes[i]);
-        if (vain[i])
-            continue;
-        apply(&j, &changes[i]);
-        fits[i] =
-            try_job(&a, &j, changes[i].text, "", changes[i].changes_training);
-    }
-    try_smaller(&a, NULL);
-    for (int i = 0; i < CHANGES; i++)
-        for (int k = i + 1; k < CHANGES; k++) {
-            struct firn_peak_job j = *job;
-            bool is_same =
-                strcmp(changes[i].set[0][0], changes[k].set[0][0]) == 0;
-            if (fits[i] || fits[k] || vain[i] || vain[k] || is_same)
-                continue;
-            apply(&j, &changes[i]);
-            apply(&j, &changes[k]);
-            try_job(&a, &j, changes[i].text, changes[k].text,
-                    changes[i].changes_training || changes[k].changes_training);
-        }
+    for (int n = 1; n <= PARTS && (n <= 2 || a.n < (n == 3 ? ENOUGH : 1)); n++)
+        try_more(&a, &(struct combination){.n = 0}, 0, n, fits);
     return a.n;
 }

@@ -298,6 +298,30 @@ enum firn_status firn_grp_open(struct firn_group **out,
     return FIRN_OK;
 }
 
+enum firn_status firn_grp_plan(struct firn_group **out,
+                               const struct firn_group_config *config,
+                               struct firn_error *err)
+{
+    FIRN_TRY(check_config(config, err));
+    struct firn_group *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return firn_fail(err, FIRN_ENOMEM, "group %s: no memory", config->name);
+    g->nprocs = config->nprocs;
+    g->nthreads = config->nthreads;
+    enum firn_status status =
+        firn_fail(err, FIRN_ENOMEM, "group %s: no memory", config->name);
+    if (allocate(g, config)) {
+        fill_in(g, config);
+        firn_grp_key_wipe(g->key, sizeof g->key);
+        status = place_threads(g, config, err);
+    }
+    if (status == FIRN_OK)
+        *out = g;
+    else
+        firn_group_close(g);
+    return status;
+}
+
 void firn_group_close(struct firn_group *group)
 {
     struct firn_group *g = group;

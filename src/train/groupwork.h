@@ -195,6 +195,11 @@ enum firn_status firn_grp_open(struct firn_group **out,
                                const struct firn_group_config *config,
                                const struct grp_watch *watch,
                                struct firn_error *err);
+/* A group that no process has met in: it knows its threads, and can be closed
+ * and swapped, no more. */
+enum firn_status firn_grp_plan(struct firn_group **out,
+                               const struct firn_group_config *config,
+                               struct firn_error *err);
 
 /* --- group_shm.c --- */
 

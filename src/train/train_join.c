@@ -13,6 +13,7 @@
  *   3. Fields that decide whether a collective call is made are the same in
  *      all processes: they are in `struct moved`.
  */
+#include "train/groupwork.h"
 #include "train/rehome.h"
 #include "train/trainwork.h"
 #include <stdlib.h>
@@ -42,6 +43,13 @@ struct news {
 bool firn_train_can_join(const struct firn_train *t)
 {
     return t->join != NULL && !t->is_paired;
+}
+
+enum firn_status firn_train_plan_group(struct firn_train *t,
+                                       const struct firn_group_config *group,
+                                       struct firn_error *err)
+{
+    return firn_grp_plan(&t->group, group, err);
 }
 
 /* --- what moves ----------------------------------------------------------- */
@@ -282,12 +290,7 @@ static enum firn_status go_on(struct firn_train *t, struct news *news,
                               struct firn_error *err)
 {
     bool was_first = t->rank == 0;
-    if (t->group == NULL) {
-        t->group = news->group;
-        news->group = NULL;
-    } else {
-        firn_group_swap(t->group, news->group);
-    }
+    firn_group_swap(t->group, news->group);
     firn_threads_swap(t->threads, news->threads);
     unsigned char *pulses = t->pulses;
     t->pulses = news->pulses;
@@ -300,6 +303,14 @@ static enum firn_status go_on(struct firn_train *t, struct news *news,
     firn_reporter_close(t->reporter, 0);
     t->reporter = NULL;
     return firn_train_open_reporter(t, NULL, err);
+}
+
+/* The others have its threads; it is no process of the group any more. */
+static void leave(struct firn_train *t)
+{
+    t->state = TRAIN_LEFT;
+    t->group->nmine = t->nmine = 0;
+    t->rank = -1;
 }
 
 enum firn_status firn_train_switch(struct firn_train *t, uint64_t order,
@@ -315,7 +326,7 @@ enum firn_status firn_train_switch(struct firn_train *t, uint64_t order,
     if (status == FIRN_OK && committed && firn_join_rank(t->join) >= 0)
         status = go_on(t, &news, err);
     else if (status == FIRN_OK && committed)
-        t->state = TRAIN_LEFT;
+        leave(t);
     else if (status == FIRN_OK && t->rank == 0)
         firn_train_say(t, "not resized at step %llu: %s",
                        (unsigned long long)t->step, why.text);

@@ -99,26 +99,6 @@ static void fill_in(struct firn_train *t, const struct firn_train_config *c,
     t->can = -1;
 }
 
-/* A process that joins has no group yet: its threads are those that the order
- * gives it. */
-static enum firn_status await_group(struct firn_train *t,
-                                    const struct train_env *env,
-                                    struct firn_error *err)
-{
-    t->own = malloc((size_t)t->nthreads * sizeof *t->own);
-    if (t->own == NULL)
-        return firn_fail(err, FIRN_ENOMEM, "no memory");
-    for (int v = 0; v < t->nthreads; v++) {
-        int owner = env->owner != NULL
-                        ? env->owner[v]
-                        : (int)((int64_t)v * t->nprocs / t->nthreads);
-        if (owner == t->rank)
-            t->own[t->nmine++] = v;
-    }
-    t->mine = t->own;
-    return FIRN_OK;
-}
-
 static enum firn_status open_group(struct firn_train *t,
                                    const struct firn_train_config *c,
                                    const struct train_env *env,
@@ -144,12 +124,9 @@ static enum firn_status open_group(struct firn_train *t,
                                       .address = env->address,
                                       .port = env->port,
                                       .key = env->key};
-    if (t->joins) {
-        FIRN_TRY(await_group(t, env, err));
-    } else {
-        FIRN_TRY(firn_group_open(&t->group, &group, err));
-        t->nmine = firn_group_threads(t->group, &t->mine);
-    }
+    FIRN_TRY(t->joins ? firn_train_plan_group(t, &group, err)
+                      : firn_group_open(&t->group, &group, err));
+    t->nmine = firn_group_threads(t->group, &t->mine);
     FIRN_TRY(firn_threads_new(&t->threads, t->mine, t->nmine, err));
     return firn_threads_part(t->threads, TRAIN_SQUARES, t->squares,
                              t->nlayers * sizeof *t->squares, err);
@@ -271,7 +248,6 @@ void firn_train_release(struct firn_train *t)
     free(t->shared);
     free(t->name);
     free(t->group_name);
-    free(t->own);
     free(t->dir);
     free(t->layer_start);
     free(t->range);

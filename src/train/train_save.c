@@ -346,8 +346,10 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
     uint64_t head[2];
     if (resumed != NULL)
         *resumed = false;
-    if (firn_train_can_join(t))
+    if (firn_train_can_join(t)) {
         firn_train_uses(t, FIRN_CAN_JOIN);
+        firn_join_able(t->join);
+    }
     if (t->joins) {
         FIRN_TRY(firn_train_join(t, err));
         if (resumed != NULL)

@@ -91,9 +91,8 @@ struct firn_train {
     char *group_name;       /* of the attempt: of all groups of it */
     bool is_chain;          /* little memory: config */
     double timeout_s;
-    bool joins;     /* it waits to join: there is no group yet */
+    bool joins;     /* it waits to join: its group is only planned */
     bool is_joined; /* at this boundary: the others were here before it */
-    int *own;       /* with joins: threads until there is a group */
     struct train_shared *shared;
     size_t nshared;
     const int *mine; /* this process's threads, the group's */
@@ -247,6 +246,10 @@ void firn_train_unpack(const struct firn_train *t, float *mean);
 
 /* --- train_join.c --- */
 
+/* The group that a process will be in once it has joined. */
+enum firn_status firn_train_plan_group(struct firn_train *t,
+                                       const struct firn_group_config *group,
+                                       struct firn_error *err);
 /* Joins the running group and takes over its state. */
 enum firn_status firn_train_join(struct firn_train *t, struct firn_error *err);
 /* Can this session be resized without a stop? */

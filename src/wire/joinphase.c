@@ -1,4 +1,5 @@
-/* joinphase.c - the table of a resize without a stop: phase x event -> what follows.
+/* joinphase.c - the table of a resize without a stop: phase x event -> what
+ * follows.
  *
  *   IDLE -order-> PREPARING -ready-> SWITCHING -commit-> DONE -cleared-> IDLE
  *                     |                  |

@@ -391,6 +391,8 @@ enum {
     INBOX_GONE,
     RETRY,
     SILENT,
+    RESIZED, /* without a stop; or that failed, and it is to be restarted */
+    NOT_RESIZED,
     DONE,
     DONE_BOTH,
     INBOX_END,
@@ -456,6 +458,21 @@ static bool tell_left(struct world *w, int j)
     return true;
 }
 
+/* A resize of its running processes is over; it may have been asked to leave
+ * meanwhile. */
+static bool resized(struct world *w, int j, bool is_done)
+{
+    struct sim *s = &w->job[j];
+    if ((s->phase != ACTIVE && s->phase != LEAVING) || s->owes != OWES_NONE ||
+        s->tells || w->with || s->rigid || s->inbox || !s->open ||
+        (!is_done && s->phase == ACTIVE && !s->wants))
+        return false;
+    if (!is_done && s->phase == ACTIVE)
+        s->phase = LEAVING;
+    happen(w, j, is_done ? LIFE_RESIZED : LIFE_NOT_RESIZED, 0, 0);
+    return true;
+}
+
 /* What the engine and foreign processes do, and the time. */
 static bool engine(struct world *w, int j, int choice)
 {
@@ -513,6 +530,9 @@ static bool engine(struct world *w, int j, int choice)
             return false;
         happen(w, 1, LIFE_PARTNER_SILENT, 0, 0);
         return true;
+    case RESIZED:
+    case NOT_RESIZED:
+        return resized(w, j, choice == RESIZED);
     default:
         return end(w, j, choice);
     }

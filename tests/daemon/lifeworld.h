@@ -31,7 +31,7 @@ struct world {
     bool is_tiny; /* the cluster has no GPUs for it */
 };
 
-enum { USER = 7, POLICY = 10, ENGINE = 22, PER_JOB = USER + POLICY + ENGINE };
+enum { USER = 7, POLICY = 10, ENGINE = 24, PER_JOB = USER + POLICY + ENGINE };
 enum { MOVES = 2 * PER_JOB + 2 };
 
 enum kind { PLAIN, RESTARTS, RIGID, INBOX, TINY, PAIR };

@@ -37,6 +37,7 @@ static void a_kill_in_another_control_group_is_foreign(void **state)
     launchfile_add_worker(&s.launch);
     launchfile_add_worker(&s.launch);
     s.workers = workers;
+    s.nworkers = 2;
     assert_true(shepherd_is_foreign_oom(&s, "/", OOM("/x")));
     workers[1].pid = 18150; /* it has gone to a group by itself */
     assert_false(shepherd_is_foreign_oom(&s, "/", OOM("/x")));

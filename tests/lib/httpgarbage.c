@@ -127,8 +127,7 @@ static void other_id(struct garbage *g, struct rng *rng)
 
 static void no_path(struct garbage *g, struct rng *rng)
 {
-    static const char *const paths[] = {"/",
-                                        "//",
+    static const char *const paths[] = {"//",
                                         "/v2/jobs",
                                         "/jobs/",
                                         "/v1",

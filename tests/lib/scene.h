@@ -20,6 +20,7 @@
  *     merges KEY     may be trained together with those of the same key; - for
  *                    none
  *     alike          its GPUs are of one type, the same for its whole life
+ *     humble         best effort: no GPU is guaranteed to it
  *     cannot A,B     what its trainer cannot do, in the words of firn/can.h
  *     seq 128        a language model with sequences of that many tokens
  *     served 40      GPU-seconds held before the scene begins

@@ -133,6 +133,8 @@ struct scene_said scene_said(char *clause)
             spec->may_share = true;
         else if (strcmp(key, "alike") == 0)
             spec->one_type = true;
+        else if (strcmp(key, "humble") == 0)
+            spec->best_effort = true;
         else if (!read_pair(&said, key, &at))
             fail_msg("scene: '%s' of job %s is not a key of a scene", key,
                      spec->name);

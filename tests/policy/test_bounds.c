@@ -54,6 +54,7 @@ static const struct bound bounds[] = {
     {"themis", INFINITY, 6},
     {"pollux", INFINITY, INFINITY},
     {"sia", INFINITY, 60},
+    {"rubick", INFINITY, 60},
     {"icefrog", INFINITY, 12},
     {"icefrog-batch", INFINITY, 12},
     {"ymir", INFINITY, 30},

@@ -186,6 +186,7 @@ static const struct {
 } states[] = {
     {"themis", "firn-keep policy themis 1\n120.5\n60\n1\n"},
     {"sia", "firn-keep policy sia 1\n1\n60\n"},
+    {"rubick", "firn-keep policy rubick 1\n1\n60\n"},
     {"ymir", "firn-keep policy ymir 1\n1\n120\n2\n3\n7\n1.25\n1\n4\n9\n0.5\n"
              "0\n"},
     {"icefrog", "firn-keep policy icefrog 1\n1\n300\n2\n4:bert\n6:yol\nv3\n1\n"

@@ -71,6 +71,20 @@ def job(**options: Any) -> dict[str, Any]:
     return found
 
 
+class Numbered(torch.utils.data.Dataset):
+    """The samples of the scene; notes which are drawn."""
+
+    def __init__(self, seen: list[int]) -> None:
+        self.inner, self.seen = scene.Noisy(), seen
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __getitem__(self, i: int) -> Any:
+        self.seen.append(int(i))
+        return self.inner[i]
+
+
 class _Stop:
     """The order to stop."""
 
@@ -105,24 +119,105 @@ class Batches(unittest.TestCase):
         workers = farm.run(1, lambda: job(workers=2), FIRN_BATCH="24")
         self.assertEqual(workers["steps"], 6)
 
-    def test_a_batch_changes_at_the_end_of_an_epoch_also_after_a_stop(self) -> None:
+    def changed_after_a_stop(self, **options: Any) -> dict[str, Any]:
+        """Stopped after step 3 of 4, another batch from there on, stopped again."""
         with tempfile.TemporaryDirectory() as folder:
             name = {"FIRN_JOB": "batches"}
-            first = farm.run(1, lambda: job(folder=folder, stop_at=2), **name)
+            kept = dict(folder=folder, **options)
+            first = farm.run(1, lambda: job(stop_at=2, **kept), **name)
             self.assertEqual(first["steps"], 3)
             env = {"FIRN_BATCH": "24", "FIRN_BATCH_RULE": "linear", **name}
-            second = farm.run(2, lambda: job(folder=folder, stop_at=4), **env)
+            second = farm.run(2, lambda: job(stop_at=4, **kept), **env)
             self.assertEqual(second["steps"], 5)
-            self.assertEqual(second["log"][0]["step"], 4)
-            last = farm.run(1, lambda: job(folder=folder), **name)
-            self.assertEqual((last["steps"], last["epoch"]), (4 + 4, 3))
-            self.assertEqual(last["lr"], 0.05)
+            last = farm.run(1, lambda: job(**kept), **name)
+        self.assertEqual(last["lr"], 0.05)
+        return last
+
+    def replayed(self, last: dict[str, Any], nprocs: int, **options: Any) -> None:
+        """The same log at once, on this number of processes: the same bits."""
         from firn.freezer import Decided
 
         log = [Decided(**d) for d in last["log"]]
-        again = farm.run(1, lambda: job(replay=log))
+        again = farm.run(nprocs, lambda: job(replay=log, **options))
         self.assertEqual(again["weights"], last["weights"])
         self.assertEqual(again["steps"], last["steps"])
+
+    def test_a_batch_changes_between_two_steps_also_after_a_stop(self) -> None:
+        last = self.changed_after_a_stop()
+        self.assertEqual(last["log"][0]["step"], 3)
+        # nine samples of twelve in three steps, three in one, then two a step
+        self.assertEqual((last["steps"], last["epoch"]), (3 + 1 + 4, 3))
+        self.assertEqual(last["progress"], 1.0)
+        self.replayed(last, 1)
+        self.replayed(last, 2)
+
+    def test_data_workers_change_their_batch_between_two_steps(self) -> None:
+        last = self.changed_after_a_stop(workers=2)
+        self.assertEqual(last["steps"], 8)
+        self.replayed(last, 2, workers=2)
+
+    def test_a_batch_can_be_kept_until_the_epoch_ends(self) -> None:
+        last = self.changed_after_a_stop(batch_at="epoch")
+        self.assertEqual(last["log"][0]["step"], 4)
+        self.assertEqual((last["steps"], last["epoch"]), (4 + 4, 3))
+        self.replayed(last, 1, batch_at="epoch")
+
+    def test_an_order_waits_where_the_rest_of_an_epoch_makes_no_batch(self) -> None:
+        last = self.changed_after_a_stop(drop_last=True)
+        self.assertEqual(last["log"][0]["step"], 4)  # 3 samples are no batch of 6
+        self.assertEqual(last["steps"], 4 + 4)
+
+    def test_all_samples_of_an_epoch_are_drawn_once(self) -> None:
+        def work() -> dict:
+            os.environ["FIRN_BATCH"] = "0"
+            model = scene.network()
+            seen: list[int] = []
+            data = Numbered(seen)
+            elastic = Elastic(
+                model, scene.optimizer_of(model), data, threads=4, batch_size=3
+            )
+            for x, y in elastic:
+                if elastic.step == 1:
+                    elastic.batch_wanted = 20  # five a thread
+                elastic.backward(cross_entropy(model(x), y))
+            elastic.close()
+            return {"seen": sorted(seen), "steps": elastic.step}
+
+        found = farm.run(1, work)
+        self.assertEqual(found["seen"], list(range(48)))
+        self.assertEqual(found["steps"], 2 + 2)  # 3, 3, 5, 1
+
+    def test_a_schedule_over_steps_ends_with_the_training(self) -> None:
+        def work(batch: int) -> dict:
+            model = scene.network()
+            optimizer = scene.optimizer_of(model)
+            linear = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: 12.0 - n)
+            counts: list[int] = []
+            elastic = Elastic(
+                *(model, optimizer, scene.Noisy()),
+                **dict(threads=4, batch_size=3, epochs=3, max_steps=12),
+                **dict(scheduler=linear, scheduler_by="step"),
+                on_step=lambda e: counts.append(linear.last_epoch),
+            )
+            for x, y in elastic:
+                if elastic.step == 4:
+                    elastic.batch_wanted = batch
+                elastic.backward(cross_entropy(model(x), y))
+            found = {"counts": counts, "can": elastic.can(), "total": elastic.total_steps}
+            elastic.close()
+            return found
+
+        plain = farm.run(1, lambda: work(0))
+        self.assertEqual(plain["counts"], list(range(1, 13)))
+        self.assertIn("batch", plain["can"])
+        twice = farm.run(1, lambda: work(24))
+        # step 6 takes samples 3 to 8 of epoch 1, step 7 the last three
+        self.assertEqual(twice["counts"], [1, 2, 3, 4, 5, 7, 8, 10, 12])
+        self.assertEqual(twice["total"], 9)
+        half = farm.run(1, lambda: work(8))  # two a thread
+        self.assertEqual(half["counts"][:5], [1, 2, 3, 4, 5])
+        self.assertEqual(half["counts"][-1], 12)
+        self.assertEqual(len(half["counts"]), 5 + 5 + 6)
 
     def test_reports_have_the_loss_of_all_processes_and_the_metric(self) -> None:
         one = farm.run(1, lambda: job(report_every=4, metric=0.5))

@@ -164,10 +164,11 @@ static void a_file_that_is_no_trace_is_refused_with_a_sentence(void **state)
     expect_bytes("\0\1\2\3\n", 5, NULL,
                  "open: FILE: is not text: its first line has a NUL byte or "
                  "more than 65536 bytes\n");
-    expect_bytes("hello, \x1b world\n", 15, NULL,
-                 "open: FILE: no trace format knows this first line: 'hello, ? "
-                 "world' (formats: firn, plain, philly, pollux, titan, "
-                 "easyscale, rubick, muri, tiresias, chronus, gavel, alibaba)\n");
+    expect_bytes(
+        "hello, \x1b world\n", 15, NULL,
+        "open: FILE: no trace format knows this first line: 'hello, ? "
+        "world' (formats: firn, plain, philly, pollux, titan, "
+        "easyscale, rubick, muri, tiresias, chronus, gavel, alibaba)\n");
     struct firn_buf got = trace_text_file("tests", NULL);
     assert_string_equal(got.at,
                         "open: tests: is a directory, not a trace file\n");

@@ -75,6 +75,15 @@ class Driver:
             self._outside.enter_context(self.job.outside())
         return stepped
 
+    def look_ahead(self) -> None:
+        """Orders are obeyed now: the next epoch has its length after this."""
+        if self.job._in_step:
+            return
+        self._come_back()
+        self.job.look_ahead()
+        self._outside = contextlib.ExitStack()
+        self._outside.enter_context(self.job.outside())
+
     def _come_back(self) -> None:
         """The generators of the program are put aside again."""
         if self._outside is not None:
@@ -111,7 +120,6 @@ def options_of_loader(loader: DataLoader) -> dict[str, Any]:
         collate=loader.collate_fn,
         workers=loader.num_workers,
         drop_last=loader.drop_last,
-        batch_orders=False,  # the library's own scheduler and counters go by steps
     )
     if isinstance(loader.dataset, IterableDataset):
         if loader.batch_size is None:

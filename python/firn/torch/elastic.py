@@ -111,6 +111,7 @@ class Elastic(Decides, Batches):
         self._inside = -1
         self._decided_at = 0
         self._decided = False
+        self._ahead: bool | None = None  # what look_ahead() found
         self.nswitches = 0
         self._looks = self._in_step = self._in_turn = False
         self._is_outside = False
@@ -358,25 +359,22 @@ class Elastic(Decides, Batches):
     @property
     def epoch(self) -> int:
         """Epochs done."""
-        since = self.ordinary - (self._due > 0) - self.base.ordinary
-        return self.base.epoch + since // self.steps_per_epoch
+        return self.course.at(self.ordinary - (self._due > 0))[0]
 
     @property
     def progress(self) -> float:
         """Of the whole training, in [0, 1]."""
         if self.finished:
             return 1.0
-        o, since = self.options, self.ordinary - self.base.ordinary
-        epochs = self.base.epoch + since / self.steps_per_epoch
-        by_steps = self.ordinary / o.max_steps if o.max_steps else 0.0
-        return min(1.0, max(epochs / o.epochs, by_steps))
+        o = self.options
+        by_steps = self.submitted_steps / o.max_steps if o.max_steps else 0.0
+        return min(1.0, max(self.epochs_done / o.epochs, by_steps))
 
     @property
     def total_steps(self) -> int:
         """Ordinary steps of the whole training: epochs, or max_steps if fewer."""
-        left = self.options.epochs - self.base.epoch
-        total = self.base.ordinary + left * self.steps_per_epoch
-        return min(total, self.options.max_steps or total)
+        total, most = self.course.reaches(self.options.epochs), self.options.max_steps
+        return min(total, self._steps_until(most)) if most else total
 
     def finish(self) -> None:
         """The training is done at the next boundary, before its last epoch
@@ -392,10 +390,23 @@ class Elastic(Decides, Batches):
 
     def __iter__(self) -> Iterator[Any]:
         self._not_in_a_step()
-        while self._boundary():
+        while self._goes_on():
             yield from self.turns()
         self._end()
         self._exit_if_stopped()
+
+    def look_ahead(self) -> None:
+        """What is done between two steps is done now, and not again before the
+        next step: orders, decisions, checkpoints. For a library that has to know
+        the length of an epoch before its first batch. Collective."""
+        self._not_in_a_step()
+        if self._ahead is None:
+            self._ahead = self._boundary()
+
+    def _goes_on(self) -> bool:
+        """Is there another step?"""
+        ahead, self._ahead = self._ahead, None
+        return self._boundary() if ahead is None else ahead
 
     def turns(self) -> Iterator[Any]:
         """One step: a turn of each thread of this process, then the update."""
@@ -549,19 +560,25 @@ class Elastic(Decides, Batches):
             self._report()
 
     def _count_step(self) -> None:
-        """One more step; what is owed; the scheduler."""
+        """One more step; what is owed; the scheduler, which counts steps of the
+        submitted batch."""
+        before = self.submitted_steps
         self.step += 1
+        self.rate_steps = 1  # an extra step counts as one
         if self._due == 0:
             self.ordinary += 1
+            self.rate_steps = self.submitted_steps - before
         self._due = self.freezer.step()
         o = self.options
-        if o.scheduler is not None and (o.scheduler_by == "step" or self._at_epoch()):
+        if o.scheduler is None:
+            return
+        at_epoch = int(self._at_epoch())
+        for _ in range(self.rate_steps if o.scheduler_by == "step" else at_epoch):
             o.scheduler.step()
 
     def _at_epoch(self) -> bool:
         """Is an epoch over, with the extra steps that it owed?"""
-        since = self.ordinary - self.base.ordinary
-        return self._due == 0 and since % self.steps_per_epoch == 0
+        return self._due == 0 and self.course.at(self.ordinary)[2] == 0
 
     def _now(self) -> float:
         """The time; in a step that is looked at, once the device is done."""

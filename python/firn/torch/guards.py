@@ -86,6 +86,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     for name, words in (
         ("on_stop", ("exit", "return")),
         ("scheduler_by", ("epoch", "step")),
+        ("batch_at", ("step", "epoch")),
     ):
         if getattr(options, name) not in words:
             raise FirnError(

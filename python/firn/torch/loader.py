@@ -37,6 +37,7 @@ from firn import FirnError
 from firn.feed import Feed
 from firn.parent import end_with_parent
 from firn.torch import states
+from firn.torch.course import Course
 from firn.torch.sampling import Order, Part
 
 _FRESH = struct.Struct("<4sqi")  # a state that is still a seed: "seed", base, j
@@ -59,7 +60,7 @@ class Plan:
     ) -> None:
         if batch_size < 1:
             raise FirnError(f"a batch of {batch_size} samples")
-        self.batch_size, self._drop = batch_size, drop_last
+        self.batch_size = batch_size
         self._samplers: list[Any] = [
             DistributedSampler(dataset, nthreads, v, shuffle, seed, drop_last)
             for v in range(nthreads)
@@ -68,17 +69,17 @@ class Plan:
             order = Order(sampler, seed, len(dataset))
             parts = range(nthreads)
             self._samplers = [Part(order, nthreads, v, drop_last) for v in parts]
-        self.places = n = self._samplers[0].num_samples
-        self.nbatches = n // batch_size if drop_last else -(-n // batch_size)
+        n = self._samplers[0].num_samples
+        self.course = Course(n, batch_size, drop_last)
+        self.nbatches = self.course.nbatches
         if self.nbatches == 0:
             raise FirnError(f"{n} samples of a thread make no batch of {batch_size}")
         self._known: dict[int, tuple[int, list[int]]] = {}
 
-    def rebatch(self, batch_size: int) -> None:
-        """From the next epoch of data on: batches of that many samples."""
-        self.batch_size = batch_size
-        n = self.places
-        self.nbatches = n // batch_size if self._drop else -(-n // batch_size)
+    def follow(self, course: Course) -> None:
+        """Batches of another size, from the course's base on."""
+        self.course = course
+        self.batch_size, self.nbatches = course.each, course.nbatches
 
     def indices(self, thread: int, epoch: int, batch: int) -> list[int]:
         """The samples of one batch."""
@@ -88,7 +89,9 @@ class Plan:
             sampler.set_epoch(epoch)
             known = (epoch, list(sampler))
             self._known[thread] = known
-        return known[1][batch * self.batch_size : (batch + 1) * self.batch_size]
+        first = self.course.used if epoch == self.course.epoch else 0
+        first += batch * self.batch_size
+        return known[1][first : first + self.batch_size]
 
 
 def fetch(dataset: Any, indices: Sequence[int], collate: Callable) -> Any:
@@ -220,7 +223,7 @@ class Shared:
             return
         self._forget()
         self._epoch = epoch
-        self._feed.start(0, self._plan.nbatches)
+        self._feed.start(0, self._plan.course.batches_of(epoch))
         for i, base in self._begun.items():
             for j in range(self._workers):
                 self._feed.seed(i, j, _FRESH.pack(b"seed", base, j))
@@ -285,7 +288,7 @@ class Shared:
         if not self._begun:
             self._forget()
             self._epoch = epoch
-            self._feed.start(batch, self._plan.nbatches)
+            self._feed.start(batch, self._plan.course.batches_of(epoch))
         self._begun[thread] = 0
         self._feed.load(thread, data)
         if len(self._begun) == len(self._threads):

@@ -28,8 +28,8 @@ class Options:
     epochs: int = 1
     """Passes over the data set, in ordinary steps."""
     max_steps: int = 0
-    """The number of ordinary steps after which the training ends, if that is before
-    the last epoch's end; 0: no limit."""
+    """The number of ordinary steps of batch_size after which the training ends, if
+    that is before the last epoch's end; 0: no limit."""
     seed: int = 0
     """Thread v's generators are seeded with seed + v."""
     layout: Sequence[int] | None = None
@@ -59,7 +59,8 @@ class Options:
     """A learning-rate scheduler of the optimiser; it is stepped by Elastic and kept
     in checkpoints."""
     scheduler_by: str = "epoch"
-    """When the learning-rate scheduler steps: "epoch" or "step"."""
+    """When the learning-rate scheduler steps: "epoch" or "step" (of batch_size
+    samples in each thread, also where another batch was ordered)."""
     update: Callable[[], None] | None = None
     """Called instead of optimizer.step(), with the mean gradients in place: to clip
     them before the step, for example."""
@@ -124,6 +125,9 @@ class Options:
     batch_orders: bool = True
     """Take orders of another batch, with the learning rate of the job's rule
     (see :mod:`firn.torch.batching`); False: decline them."""
+    batch_at: str = "step"
+    """When an ordered batch takes effect: "step", at the next step; "epoch", at the
+    next epoch."""
     can: Sequence[str] | None = None
     """Orders that the loop obeys, words of firn.report.CAN; None: what
     :meth:`Elastic.can` finds out."""

@@ -24,6 +24,7 @@ from typing import Any, Callable, Iterator, Sequence
 from torch.utils.data._utils.collate import default_collate
 
 from firn import FirnError
+from firn.torch.course import Course
 from firn.torch.options import Options
 from firn.torch.pack import pack, unpack
 
@@ -56,6 +57,7 @@ class Plan:
         if batch_size < 1:
             raise FirnError(f"a batch of {batch_size} samples")
         self.batch_size, self.nbatches = batch_size, nbatches
+        self.course = Course(nbatches * batch_size, batch_size)
 
 
 class _Stream:
