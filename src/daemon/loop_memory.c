@@ -8,7 +8,9 @@
  * of memory or at its end. An attempt that ran out of memory is no peak but a
  * lower bound: the ratio is raised until its plan no longer fits, and the job
  * gets another plan if there is one: more GPUs, ZeRO, more passes or a larger
- * type. On GPUs that it shares nothing is learned.
+ * type. A policy that makes no plans has the job tried on GPUs with more
+ * memory, as any other (loop_fail.c). On GPUs that it shares nothing is
+ * learned.
  *
  * Invariants:
  * (1) a ratio is on disk with the change that it comes from (book_wrote);
@@ -179,7 +181,7 @@ static bool has_plan(const struct loop *loop, const struct live_job *job)
 }
 
 enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
-                                     char why[LIVE_TEXT])
+                                     char told[LIVE_TEXT])
 {
     struct track *track = desk_track(&loop->desk, job->id);
     struct firn_job_spec spec;
@@ -196,14 +198,18 @@ enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
     memseen_put(loop->desk.memory, &spec, &seen);
     save(loop);
     tell_waiting(loop, job);
-    bool goes_on = has_plan(loop, job);
     if (track->memory.attempt == job->attempt && track->memory.most_gib > 0)
         snprintf(most, sizeof most, ", reported %.3g GiB",
                  track->memory.most_gib);
-    snprintf(why, LIVE_TEXT,
-             "ran out of memory: predicted %.3g GiB (at most %.3g) of %.3g GiB "
-             "a GPU%s; memory of %.60s is now predicted %.2f times as large%s",
-             before * plan.expected_gib, before * plan.high_gib, had, most,
+    int n =
+        snprintf(told, LIVE_TEXT,
+                 "predicted %.3g GiB (at most %.3g) of %.3g GiB a GPU%s",
+                 before * plan.expected_gib, before * plan.high_gib, had, most);
+    if (track->granted.how.tensor == 0)
+        return LOOP_MEMORY_TOLD;
+    bool goes_on = has_plan(loop, job);
+    snprintf(told + n, LIVE_TEXT - (size_t)n,
+             "; memory of %.60s is now predicted %.2f times as large%s",
              job->ask.app, firn_peak_ratio(&seen) / before,
              goes_on ? "" : ", and no plan fits");
     return goes_on ? LOOP_MEMORY_REPLAN : LOOP_MEMORY_NO_PLAN;
