@@ -90,19 +90,25 @@ static bool predict(const struct loop *loop, const struct live_job *job,
     return is_there;
 }
 
-/* (2) */
+/* (2). A job that is admitted again is behind those that were not: from the
+ * first job of the model on all that wait are, in their order. */
 static void tell_waiting(struct loop *loop, const struct live_job *of)
 {
+    loop->desk.readmits = false;
     for (size_t i = 0; i < book_count(loop->book); i++) {
         struct live_job *job = book_at(loop->book, i);
         const struct track *track = desk_track(&loop->desk, job->id);
         const struct firn_job *in_round =
             track != NULL ? desk_job(&loop->desk, track) : NULL;
-        if (job != of && in_round != NULL && in_round->held.nparts == 0 &&
-            strcmp(job->ask.app, of->ask.app) == 0 &&
-            job->state == LIVE_PENDING)
+        if (job == of || in_round == NULL || in_round->held.nparts > 0 ||
+            job->state != LIVE_PENDING)
+            continue;
+        if (strcmp(job->ask.app, of->ask.app) == 0)
+            loop->desk.readmits = true;
+        if (loop->desk.readmits)
             loop_changed(loop, job);
     }
+    loop->desk.readmits = false;
 }
 
 static void learn(struct loop *loop, struct live_job *job, struct track *track)
