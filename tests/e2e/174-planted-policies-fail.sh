@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 for file in papers/*.yaml; do
     few=$(grep -E '(gen|draw|sample):' "$file" | grep -E '[-:"{ ]use:|traces|- "' |
         grep -Ev '\{1\.\.([2-9][0-9]|[1-9][0-9][0-9])\}' |
-        grep -Ev '\{21\.\.40\}|\{41\.\.60\}')
+        grep -Ev '\{61\.\.120\}|\{121\.\.180\}')
     [ -z "$few" ] || fail "$file: fewer than 20 draws: $few"
     grep -q '^  of: noise' "$file" || continue
     grep -Eq '^seeds: ([2-9][0-9]|100)|\{1\.\.([2-9][0-9])\}' "$file" ||
