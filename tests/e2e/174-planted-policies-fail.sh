@@ -23,10 +23,8 @@ for file in papers/*.yaml; do
         fail "$file: noise with fewer than 20 draws"
 done
 
-case ${FIRN_DATA-} in
-'') [ -d ../shared/data ] && FIRN_DATA=$PWD/../shared/data ;;
-esac
-[ -d "${FIRN_DATA-}" ] || skip "FIRN_DATA is not set"
+[ -d "$data" ] || skip "FIRN_DATA is not set"
+FIRN_DATA=$(cd "$data" && pwd)
 export FIRN_DATA
 ${CC:-cc} -std=c17 -O2 -Wall -Wextra -Werror -shared -fPIC -Iinclude \
     -o "$tmp/planted.so" tests/repro/planted.c || fail "planted.c: no compiler"
