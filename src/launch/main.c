@@ -21,7 +21,6 @@
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "base/str.h"
 #include "engine/identity.h"
 #include "engine/launchmsg.h"
 #include "engine/procs.h"
@@ -158,8 +157,8 @@ static void start(const struct launchmsg *msg, const struct passwd *entry,
 {
     int ends[2], error = 0;
     if (!give_folders(msg->job, user)) {
-        buf_printf(out, "no cannot give its folders to the user: %s",
-                   strerror(errno));
+        buf_puts(out, "no cannot give its folders to the user: one of them is "
+                      "a link, or not a folder");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -266,16 +265,18 @@ static void serve(int fd)
     buf_release(&out);
 }
 
+/* The socket has its name when it can be used: who finds it is answered. */
 static int listen_at(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int n = snprintf(at.sun_path, sizeof at.sun_path, "%s.new", path);
     mode_t before = umask(0177);
-    if (fd < 0 || !str_copy(at.sun_path, sizeof at.sun_path, path) ||
-        (unlink(path) != 0 && errno != ENOENT) ||
+    if (fd < 0 || n < 0 || (size_t)n >= sizeof at.sun_path ||
+        (unlink(at.sun_path) != 0 && errno != ENOENT) ||
         bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ||
-        chown(path, options.own.uid, options.own.gid) != 0 ||
-        listen(fd, 64) != 0)
+        chown(at.sun_path, options.own.uid, options.own.gid) != 0 ||
+        listen(fd, 64) != 0 || rename(at.sun_path, path) != 0)
         return -1;
     umask(before);
     return fd;
