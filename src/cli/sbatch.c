@@ -77,7 +77,7 @@ static bool take_after(struct sbatch *out, const char *value)
     return n > 0;
 }
 
-static bool take(struct sbatch *out, enum kind kind, const char *value)
+static bool take_value(struct sbatch *out, enum kind kind, const char *value)
 {
     switch (kind) {
     case NAME:
@@ -119,7 +119,7 @@ static void take_option(struct sbatch *out, const char *word, const char **next)
         const char *value = equals != NULL                ? equals + 1
                             : !is_long && word[2] != '\0' ? word + 2
                                                           : *next;
-        if (value == NULL || !take(out, known[i].kind, value))
+        if (value == NULL || !take_value(out, known[i].kind, value))
             break;
         if (value == *next)
             *next = NULL;
@@ -222,10 +222,13 @@ static bool read_part(const char **at, struct words *out)
 bool array_read(const char *text, struct words *out, long *at_once)
 {
     *at_once = 0;
-    do {
+    if (!read_part(&text, out))
+        return false;
+    while (*text == ',') {
+        text++;
         if (!read_part(&text, out))
             return false;
-    } while (*text == ',' && *++text != '\0');
+    }
     if (*text == '%' && (++text, !read_number(&text, at_once) || *at_once < 1))
         return false;
     return *text == '\0';
