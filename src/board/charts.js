@@ -66,7 +66,6 @@ export function timeChart(spec) {
   for (const band of spec.bands || []) {
     const a = x(Math.max(from_s, band.from_s)), b = x(Math.min(to_s, band.to_s));
     put('rect', { class: 'band', x: a, y: top, width: Math.max(0, b - a), height: height - top - bottom });
-    if (b - a > 64 && band.text) put('text', { class: 'bandtext', x: (a + b) / 2, y: (top + height - bottom) / 2 + 4 }, band.text);
   }
   for (const v of spec.rows || [0, high / 2, high]) {
     put('line', { class: 'grid', x1: left, x2: width - right, y1: y(v), y2: y(v) });
@@ -92,6 +91,10 @@ export function timeChart(spec) {
     if (mark.at_s < from_s || mark.at_s > to_s) continue;
     put('line', { class: `mark l-${mark.tone}`, x1: x(mark.at_s), x2: x(mark.at_s), y1: top, y2: height - bottom, 'stroke-dasharray': mark.dash });
     if (mark.text) put('text', { class: `marktext t-${mark.tone}${mark.isLeft ? ' end' : ''}`, x: x(mark.at_s) + (mark.isLeft ? -5 : 5), y: top + 12 }, mark.text);
+  }
+  for (const band of spec.bands || []) {
+    const a = x(Math.max(from_s, band.from_s)), b = x(Math.min(to_s, band.to_s));
+    if (b - a > 64 && band.text) put('text', { class: 'bandtext', x: (a + b) / 2, y: (top + height - bottom) / 2 - 4 }, band.text);
   }
   addCross(root, spec, { x, top, bottom, left, right, width, height, from_s, to_s, format });
   return root;

@@ -6,8 +6,8 @@
  */
 import { el, panel, swap, confirmAction } from './dom.js';
 import { get, post } from './net.js';
-import { store, now_s, jobOf } from './store.js';
-import { duration, clock, moment, plural, count, number, percent, gib, span, asks, safeName, isOver, countGpus } from './words.js';
+import { store, now_s, jobOf, mayChange } from './store.js';
+import { duration, clock, moment, plural, count, number, percent, sentenceCase, gib, span, asks, safeName, isOver, countGpus } from './words.js';
 import { timeChart } from './charts.js';
 import { statePill, eventRow, IS_NOISE, jobLink } from './shared.js';
 import { planAnswer } from './plan.js';
@@ -17,14 +17,14 @@ const AGAIN_MS = 3000;
 
 function sentence(job, seen) {
   const now = now_s();
-  if (isOver(job)) return `${safeName(job.why) || job.state}, ${duration(now - job.ended_s)} ago, ${duration(job.ended_s - job.submitted_s)} after its submit.`;
+  if (isOver(job)) return `${sentenceCase(safeName(job.why) || job.state)}, ${duration(now - job.ended_s)} ago, ${duration(job.ended_s - job.submitted_s)} after its submit.`;
   if (job.state === 'pending') {
-    const start = seen?.start_at_s ? ['Starts in about ', el('b', {}, duration(seen.start_at_s - now)), ` (${span(seen.start_range_s, now)})`, seen.position ? `, number ${seen.position} in the queue.` : '.']
+    const start = seen?.start_at_s ? ['Starts in about ', el('b', {}, duration(seen.start_at_s - now)), span(seen.start_range_s, now), seen.position ? `, number ${seen.position} in the queue.` : '.']
       : seen?.hangs_on ? ['When it starts is not known: it depends on the end of ', jobOf(seen.hangs_on) ? jobLink(jobOf(seen.hangs_on)) : `job ${seen.hangs_on}`, ', which has no duration and reports no progress.'] : '';
-    return [`${safeName(job.why)}. `, start];
+    return [`${sentenceCase(safeName(job.why))}. `, start];
   }
   return ['Holds ', el('b', {}, plural(job.ngpus, 'GPU')), job.gpus_min !== job.gpus_max ? ` of ${asks(job)}` : '', `, has run for ${duration(job.ran_s || 0)}`,
-    seen?.finish_at_s ? [', done in about ', el('b', {}, duration(seen.finish_at_s - now)), ` (${span(seen.finish_range_s, now)})`] : '', '.'];
+    seen?.finish_at_s ? [', done in about ', el('b', {}, duration(seen.finish_at_s - now)), span(seen.finish_range_s, now)] : '', '.'];
 }
 
 /* --- its life -------------------------------------------------------------------- */
@@ -57,7 +57,7 @@ function life(job, seen, reports, events, width_px) {
     const progress = column(reports, 'progress');
     chart('Loss', 'ok', loss, { value: loss.length ? number(last(loss)) : '' });
     chart('Metric', 'lost', metric, { value: metric.length ? number(last(metric)) : '' });
-    chart('Time of a step', 'move', step, { value: step.length ? `${number(last(step))} ms` : '', unit: ' ms' });
+    chart('Time of a step', 'move', step, { value: step.length ? `${Math.round(last(step))} ms` : '', format: v => String(Math.round(v)), unit: ' ms' });
     chart('Memory of the fullest GPU', 'wait', memory, { value: memory.length ? gib(last(memory)) : '', unit: ' GiB' });
     if (frozen.some(p => p[1] > 0)) chart('Frozen layers', 'off', frozen, { series: { isStep: true, isArea: true }, value: String(last(frozen)) });
     if (!loss.length && progress.length) chart('Progress', 'ok', progress, { max: 1, format: percent });
@@ -124,7 +124,7 @@ export function job(main, query, id) {
   }
   function buttons(job_) {
     const isOff = store.link === 'lost', list = [el('a', { class: 'btn', href: `#/timeline?job=${job_.id}` }, 'On the timeline')];
-    if (!isOver(job_)) {
+    if (!isOver(job_) && mayChange(job_)) {
       list.push(el('button', { class: 'btn', type: 'button', disabled: isOff, onclick: () => act(job_.held ? 'release' : 'hold') }, job_.held ? 'Release' : 'Hold'));
       const loses = job_.state === 'pending' ? 'It has not started; nothing is lost.' : job_.ask?.can_checkpoint || job_.ask?.is_elastic ? 'It is asked to write a checkpoint, then it ends.' : `It writes no checkpoint: ${duration(job_.ran_s || 0)} of work are lost.`;
       list.push(el('button', { class: 'btn bad', type: 'button', disabled: isOff || job_.ending, onclick: () => act('cancel', `Cancel job ${job_.id} (${safeName(job_.name)})?`, loses, 'Cancel the job') }, job_.ending ? 'Ending' : 'Cancel'));
@@ -146,14 +146,15 @@ export function job(main, query, id) {
     lifeNote.textContent = `${plural(nattempts, 'attempt')}${reports?.kept ? `, ${count(reports.kept)} reports kept` : ''}`;
     swap(attemptBox, nattempts ? attempts(whole) : el('div', { class: 'empty' }, 'It has not started yet.'));
     swap(eventBox, events.filter(e => !IS_NOISE.has(e.kind)).slice(0, 40).map(e => eventRow({ ...e, job: undefined })));
+    if (logs.panel) logs.panel.box.hidden = !nattempts && !shown.attempt;
     if (why) swap(whyBox, el('p', {}, safeName(why.text)), why.next ? el('p', { class: 't-run' }, safeName(why.next)) : null, (why.not_merged || []).map(text => el('p', { class: 'dim' }, safeName(text))));
     whyBox.parentElement.hidden = !why || isOver(shown);
     if (!hasForm && whole.file && !isOver(shown)) { hasForm = true; const answer = el('div', { 'aria-live': 'polite' }); ifBox.append(whatIf(whole, answer), answer); }
     ifBox.parentElement.hidden = isOver(shown) || !whole.file;
   }
   function build() {
-    logs.panel = logPanel(whole.id, () => !isClosed && !!whole && !isOver(whole));
-    left.replaceChildren(panel('Life', lifeNote, lifeBox), logs.panel.box, panel('Attempts', '', attemptBox));
+    if (mayChange(whole)) logs.panel = logPanel(whole.id, () => !isClosed && !!whole && !isOver(whole));
+    left.replaceChildren(panel('Life', lifeNote, lifeBox), logs.panel ? logs.panel.box : el('section', { class: 'panel' }, el('div', { class: 'empty' }, 'The output of a job is shown to its user and to operators.')), panel('Attempts', '', attemptBox));
     right.replaceChildren(panel('Facts', '', el('div', { class: 'in' }, factBox)), panel('Why', '', whyBox), panel('What if', '', ifBox), panel('What happened', '', eventBox));
   }
   async function load() {
@@ -166,7 +167,7 @@ export function job(main, query, id) {
       seenEvent = store.lastEvent;
       if (isFirst) build();
       const none = () => null;
-      [reports, events, why] = await Promise.all([get(`/jobs/${whole.id}/reports`).catch(none),
+      [reports, events, why] = await Promise.all([mayChange(whole) ? get(`/jobs/${whole.id}/reports`).catch(none) : null,
         get(`/events?newest=1&job=${whole.id}&limit=300`).then(page => page.events).catch(() => events), isOver(whole) ? null : get(`/jobs/${whole.id}/why`).catch(none)]);
       draw();
     } catch (error) {

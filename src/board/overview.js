@@ -138,7 +138,7 @@ export function overview(main) {
   const by = el('span');
   main.replaceChildren(
     el('div', { class: 'head' }, el('div', {}, head, policy), numbers), bar, key,
-    el('div', { class: 'cols' },
+    el('div', { class: 'cols first' },
       el('div', { class: 'stack' },
         panel('Cluster', 'each block is a job on its GPUs', mapBox, el('span', { class: 'dim' }, 'colour by '), by),
         panel('Last 24 hours', '', past, el('span', { class: 'key' }, el('span', {}, el('i', { class: 'is-held' }), 'GPUs held'), el('span', {}, el('i', { class: 'b-wait' }), 'GPUs asked for by waiting jobs')))),

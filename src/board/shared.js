@@ -62,12 +62,14 @@ const TONES = {
   submitted: 'off', running: 'run', starting: 'move', resized: 'move', resizing: 'move', preempting: 'wait', preempted: 'wait', pending: 'wait',
   succeeded: 'ok', failed: 'bad', cancelled: 'off', cancelling: 'off', lost: 'lost', drained: 'wait', undrained: 'ok', held: 'off', released: 'off', retry: 'wait',
 };
+/* The link is the job's name: a text that begins with the name goes without it. */
+const shortText = (text, job) => (job && text.startsWith(`${job.name} `) ? text.slice(job.name.length + 1) : text);
 export function eventRow(event, job) {
   return el('div', { class: 'ev' },
     el('time', { title: moment(event.at_s), datetime: new Date(event.at_s * 1000).toISOString() }, clock(event.at_s, true)),
     el('i', { class: `b-${TONES[event.kind] || 'off'}`, title: event.kind }),
     el('p', {}, event.job !== undefined ? [job ? jobLink(job) : el('a', { href: `#/jobs/${event.job}` }, `job ${event.job}`), ' '] : null,
-      safeName(event.text), event.caller ? el('span', { class: 'dim' }, ` (${safeName(event.caller)})`) : null));
+      safeName(shortText(event.text, job)), event.caller && !event.text.endsWith(` by ${event.caller}`) ? el('span', { class: 'dim' }, ` (${safeName(event.caller)})`) : null));
 }
 
 /* What a pointer over a job says. */

@@ -21,7 +21,7 @@ const FEW = 24, COST = 10, SOON_MS = 400, FORECAST_MS = 5000, EVENTS_KEPT = 500,
 export const store = {
   jobs: new Map(), nodes: [], policy: { name: '', summary: '' }, events: [],
   forecast: new Map(), forecastAt_s: 0, forecastStopped: null, spans: [], spansSince_s: 0, past: new Map(),
-  link: 'connecting', lostSince_s: 0, trouble: '', lastEvent: 0, isLoaded: false, nextOver: undefined,
+  me: { user: '', role: 'viewer' }, link: 'connecting', lostSince_s: 0, trouble: '', lastEvent: 0, isLoaded: false, nextOver: undefined,
   ahead_s: 0, version: 0,
 };
 const listeners = new Set();
@@ -94,6 +94,9 @@ export async function loadHistory() {
   });
   changed();
 }
+
+/* May this session change the job? firnd decides; this hides what it would refuse. */
+export const mayChange = job => store.me.role === 'operator' || (store.me.role === 'user' && store.me.user === job.user);
 
 /* A job that may be known from the history only. */
 export const jobOf = id => store.jobs.get(id) || store.past.get(id);
@@ -180,7 +183,7 @@ export async function start() {
   const newest = await get('/events?newest=1&limit=200');
   store.lastEvent = newest.last;
   store.events = newest.events.reverse();
-  await Promise.all([loadNodes(), get('/policy').then(p => { store.policy = p; }), loadLiving(), loadHistory()]);
+  await Promise.all([loadNodes(), get('/policy').then(p => { store.policy = p; }), get('/whoami').then(me => { store.me = me; }), loadLiving(), loadHistory()]);
   store.link = 'live';
   changed();
   follow(() => store.lastEvent, take, heard);

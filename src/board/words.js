@@ -22,6 +22,7 @@ export const day = at_s => new Date(at_s * 1000).toLocaleDateString('en-GB', { w
 export const moment = at_s => `${day(at_s)} ${clock(at_s)}`;
 export const count = n => Number(n).toLocaleString('en-US').replace(/,/g, '\u2009');
 export const plural = (n, word) => `${count(n)} ${word}${n === 1 ? '' : 's'}`;
+export const sentenceCase = text => text.charAt(0).toUpperCase() + text.slice(1);
 export const percent = share => `${Math.round(share * 100)} %`;
 export function number(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return '–';
@@ -32,10 +33,10 @@ export function number(value) {
 export function gib(value) {
   return value >= 10 ? `${Math.round(value)} GiB` : `${Math.round(value * 10) / 10} GiB`;
 }
-/* "36 min to 50 min" of moments, seen from now. */
+/* " (36 min to 50 min)" of moments, seen from now; nothing for a narrow range. */
 export function span(range_s, now_s) {
   const [a, b] = range_s.map(x => duration(x - now_s));
-  return a === b ? a : `${a} to ${b}`;
+  return a === b ? '' : ` (${a} to ${b})`;
 }
 
 /* --- states: a word, a colour class and a mark, never the colour alone ----- */

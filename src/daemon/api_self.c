@@ -11,8 +11,20 @@
 static void count_jobs(struct metrics *metrics, struct book *book)
 {
     double counts[LIVE_LOST + 1] = {0};
-    for (size_t i = 0; i < book_count(book); i++)
-        counts[book_at(book, i)->state]++;
+    double jobs[LIVE_BECAUSE_VANISHED + 1] = {0};
+    double gpus[LIVE_BECAUSE_VANISHED + 1] = {0};
+    for (size_t i = 0; i < book_count(book); i++) {
+        const struct live_job *job = book_at(book, i);
+        counts[job->state]++;
+        if (job->state != LIVE_PENDING)
+            continue;
+        jobs[job->reason]++;
+        gpus[job->reason] += job->ask.gpus_min;
+    }
+    for (int r = 0; r <= (int)LIVE_BECAUSE_VANISHED; r++) {
+        metrics_set(metrics, METRIC_PENDING_JOBS, r, jobs[r]);
+        metrics_set(metrics, METRIC_PENDING_GPUS, r, gpus[r]);
+    }
     for (int s = 0; s <= (int)LIVE_LOST; s++)
         metrics_set(metrics, METRIC_JOBS, s, counts[s]);
 }

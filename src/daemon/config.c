@@ -558,7 +558,7 @@ void config_board_url(const struct config *config, int port,
 {
     if (config->listen == NULL)
         return;
-    buf_puts(out, "http://");
+    buf_puts(out, config->tls_cert != NULL ? "https://" : "http://");
     put_host(out, config->listen);
     buf_printf(out, ":%d", port);
 }

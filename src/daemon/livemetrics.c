@@ -19,7 +19,7 @@
 
 enum type { GAUGE, COUNTER, SECONDS, RATIO };
 
-enum { LABELS_MAX = 10, BOUNDS_MAX = 20, ROUTES_MAX = 64, STATUSES = 16 };
+enum { LABELS_MAX = 24, BOUNDS_MAX = 20, ROUTES_MAX = 64, STATUSES = 16 };
 
 struct label {
     const char *name;
@@ -28,6 +28,9 @@ struct label {
 
 #define X(code, text, over) text,
 static const struct label JOB = {"state", {LIVE_STATE_MAP(X)}};
+#undef X
+#define X(code, text) text,
+static const struct label REASON = {"reason", {LIVE_REASON_MAP(X)}};
 #undef X
 static const struct label NONE = {NULL, {NULL}};
 static const struct label GPU = {

@@ -16,7 +16,8 @@ enum metric {
     METRIC_N
 };
 
-/* The values of labels. Jobs go by enum live_state, steps by enum
+/* The values of labels. Jobs go by enum live_state, pending ones by enum
+ * live_reason, steps by enum
  * firn_step_kind, ends by enum firn_end, refusals by enum http_refusal, the
  * disk by enum room. */
 enum metric_gpu {

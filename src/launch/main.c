@@ -13,9 +13,9 @@
  * (3) Jobs are started for members of --group only, never for root or users
  *     below --uid-min, nor for firnd's own user.
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
- *     (engine/identity.h). Only STATE/jobs/N, work and ckpt in it, which must
- * be folders and no links, are given to the user. (5) Only processes with
- * firn's mark of this state folder and job are killed.
+ *     (engine/identity.h). Only work and ckpt in STATE/jobs/N are given to the
+ *     user; they and all on the way below STATE must be folders and no links.
+ * (5) Only processes with firn's mark of this state folder and job are killed.
  *
  * One request at a time; a request takes some milliseconds.
  */
@@ -81,13 +81,30 @@ static const char *may_not(const struct identity *user)
 
 /* --- the three requests -------------------------------------------------- */
 
+/* The folder STATE/jobs/N, by no link: STATE is root's word, what is below it
+ * belongs to firnd's user. -1: errno. */
+static int open_job(int job)
+{
+    enum { HOW = O_PATH | O_DIRECTORY | O_CLOEXEC };
+    char name[16];
+    snprintf(name, sizeof name, "%d", job);
+    int state = open(options.state, HOW);
+    int jobs = state >= 0 ? openat(state, "jobs", HOW | O_NOFOLLOW) : -1;
+    int fd = jobs >= 0 ? openat(jobs, name, HOW | O_NOFOLLOW) : -1;
+    int error = errno;
+    if (jobs >= 0)
+        close(jobs);
+    if (state >= 0)
+        close(state);
+    errno = error;
+    return fd;
+}
+
 /* (4) Folders that are not there yet are made by firnd later or never. */
 static bool give_folders(int job, const struct identity *user)
 {
     static const char *const names[] = {"work", "ckpt"};
-    char path[4200];
-    snprintf(path, sizeof path, "%s/jobs/%d", options.state, job);
-    int above = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int above = open_job(job);
     bool is_given = above >= 0 || errno == ENOENT;
     for (size_t i = 0; above >= 0 && i < sizeof names / sizeof *names; i++) {
         int fd = openat(above, names[i],

@@ -201,6 +201,22 @@ class Views(BoardCase):
         self.scene.call("POST", f"/jobs/{job}/cancel")
 
 
+class Roles(BoardCase):
+    gpus, nodes, ngpus, nwaiting = "1x2:v100@16", 1, 2, 2
+
+    def test_a_viewer_sees_jobs_without_actions_or_output(self):
+        token = self.scene.call("POST", "/tokens", '{"user": "victor", "role": "viewer", "name": "board"}')["token"]
+        self.browser.open(self.scene.url + "/")
+        self.browser.type(".signin input", token + "\ue007")
+        self.browser.wait(".map .node")
+        job = self.scene.get("/jobs?state=running")["jobs"][0]["id"]
+        self.go(f"#/jobs/{job}")
+        self.browser.see("shown to its user and to operators")
+        self.browser.see("GPUs held")
+        self.assertEqual(self.browser.count(".jh .btn.bad"), 0)
+        self.expect_clean(but=["403"])
+
+
 class Hostile(BoardCase):
     gpus, nodes, ngpus, nwaiting = "1x2:v100@16", 1, 2, 0
 

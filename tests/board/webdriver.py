@@ -105,6 +105,7 @@ class Browser:
         self.js("document.querySelector(arguments[0]).click()", selector)
 
     def type(self, selector, text):
+        self.wait(selector)
         element = self.call("POST", "/element", {"using": "css selector", "value": selector})
         self.call("POST", f"/element/{next(iter(element.values()))}/value", {"text": text})
 

@@ -5,6 +5,7 @@
 #include "base/lines.h"
 #include "base/str.h"
 #include "daemon/api.h"
+#include <jansson.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -183,7 +184,7 @@ static void the_page_of_metrics_has_the_values_of_labels(void **state)
     size_t nvalues = 0;
     for (char *line; (line = lines_next(lines)) != NULL;) {
         char name[64], label[32], value[32], want[64];
-        if (sscanf(line, "%63[a-z_]{%31[a-z]=\"%31[a-z]\"}", name, label,
+        if (sscanf(line, "%63[a-z_]{%31[a-z]=\"%31[a-z-]\"}", name, label,
                    value) != 3 ||
             strncmp(name, "firn_jobs", 9) == 0)
             continue;
@@ -197,6 +198,60 @@ static void the_page_of_metrics_has_the_values_of_labels(void **state)
     buf_release(&text);
     buf_release(&told);
     metrics_free(metrics);
+}
+
+/* "firn_ends_total" is a series of the counter firn_ends, and so on. */
+static bool is_series(const char *word, const char *name, const char *type)
+{
+    size_t n = strlen(name);
+    static const char *const ends[] = {"_bucket", "_sum", "_count"};
+    if (strncmp(word, name, n) != 0)
+        return false;
+    if (strcmp(type, "counter") == 0)
+        return strcmp(word + n, "_total") == 0;
+    if (strcmp(type, "histogram") != 0)
+        return word[n] == '\0';
+    for (int i = 0; i < 3; i++)
+        if (strcmp(word + n, ends[i]) == 0)
+            return true;
+    return false;
+}
+
+static void dashboard_and_alerts_name_only_metrics_that_exist(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"tools/grafana/firn.json",
+                                        "tools/grafana/alerts.yaml"};
+    static struct names there;
+    size_t nwords = 0;
+    metrics_there_are(&there);
+    for (int f = 0; f < 2; f++) {
+        struct lines *lines = page(files[f]);
+        for (char *line; (line = lines_next(lines)) != NULL;)
+            for (char *at = line; (at = strstr(at, "firn_")) != NULL;) {
+                size_t n = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+                char word[128];
+                snprintf(word, sizeof word, "%.*s", (int)n, at);
+                bool is_there = false;
+                for (size_t i = 0; i < there.n; i++) {
+                    char name[64], type[32];
+                    assert_int_equal(
+                        sscanf(there.at[i], "%63s %31s", name, type), 2);
+                    is_there = is_there || is_series(word, name, type);
+                }
+                if (!is_there)
+                    fail_msg("%s: there is no series %s", files[f], word);
+                nwords++;
+                at += n;
+            }
+        lines_close(lines);
+    }
+    assert_true(nwords > 30);
+    json_error_t what;
+    json_t *board = json_load_file(files[0], JSON_REJECT_DUPLICATES, &what);
+    assert_non_null(board);
+    assert_true(json_array_size(json_object_get(board, "panels")) > 10);
+    json_decref(board);
 }
 
 static void a_histogram_counts_each_value_once(void **state)
@@ -230,6 +285,7 @@ int main(void)
         cmocka_unit_test(openapi_has_the_routes_and_no_others),
         cmocka_unit_test(the_page_of_metrics_has_all_of_them),
         cmocka_unit_test(the_page_of_metrics_has_the_values_of_labels),
+        cmocka_unit_test(dashboard_and_alerts_name_only_metrics_that_exist),
         cmocka_unit_test(a_histogram_counts_each_value_once),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
