@@ -66,7 +66,8 @@ PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
 CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                src/cli/curlcalls.c) \
              $(patsubst %,src/cli/cmd_%.c,board cancel drain eta events hold logs ls \
-               nodes plan release show submit token top undrain whatif why)
+               nodes plan policy priority release resize show submit token \
+               top undrain wait whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
              $(wildcard src/cli/*.c src/repro/*.c)))
 # firnd needs more libraries. If one is missing, all else is built, and make

@@ -127,8 +127,11 @@ int main(int argc, char **argv)
         return 0;
     }
     struct peak_constants all = peakrows_fit(rows, n, NULL);
-    printf("fitted to all families: workspace %.0f MiB, spread %.2f\n",
+    printf("fitted to all families: workspace %.0f MiB, spread %.2f, idle",
            all.workspace_mib, all.spread);
+    for (int i = 0; i < PEAK_IDLES; i++)
+        printf(" %.3f", all.idle[i]);
+    puts("");
     printf("%-24s %4s %8s %8s %6s %6s\n",
            is_held ? "held back" : "family left out", "rows", "median", "worst",
            "above", "reserved above");

@@ -105,28 +105,6 @@ llama()
     draw llama-memory "LLaMA shapes, H200: reserved memory" MiB
 }
 
-# modern FILE: what `firn memory` says of each row of modern_memory.csv.
-modern()
-{
-    if [ ! -r "$1" ]; then
-        echo "$1 is not here; its plot stays as it is" >&2
-        return
-    fi
-    tail -n +2 "$1" | while IFS=, read -r model _ _ _ _ _ _ _ _ _ _ _ mode \
-        rank on opt ckpt seq b _ _ alloc _; do
-        more="--precision $mode"
-        [ "$mode" = lora ] && more="--lora $rank --lora-on $on"
-        [ "$ckpt" = 1 ] && more="$more --checkpointing"
-        # shellcheck disable=SC2086 # options, one word each
-        got=$("$FIRN" memory --config "bench/gpu/configs/$model.json" \
-            --seq "$seq" --micro-batch "$b" --optimizer "$opt" $more -o json |
-            grep -o '"expected_mib":[0-9.e+]*' | cut -d : -f 2)
-        echo "$model,memory,1,1,$b,1,$alloc,$got"
-    done >"$tmp/all.csv"
-    points "$tmp/all.csv" memory
-    draw modern-memory "Modern models, H200: peak of all tensors" MiB
-}
-
 h200=profiles/h200/freeze.csv
 data=${FIRN_DATA:-data}
 table h200-iteration "H200: iteration, half held out" $h200 iteration s
@@ -135,7 +113,7 @@ table h200-memory "H200: peak memory, half held out" $h200 memory MiB
 table h200-utilisation "H200: utilisation, half held out" $h200 utilisation \
     % linear
 llama
-modern "$data/h200/modern_memory.csv"
+sh tools/memory_plot.sh || exit 1
 table icefrog-bert "IceFrog, BERT: step, half held out" \
     "$data/icefrog/bert_wikitext2/placements.csv" iteration s
 table icefrog-yolov3 "IceFrog, YOLOv3: step, half held out" \

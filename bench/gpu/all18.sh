@@ -4,7 +4,7 @@
 #
 # usage: bench/gpu/all18.sh [OUT]      (OUT: $OUT, else the current folder)
 #
-# Writes fold.csv, profile.csv, elastic_equal.csv, elastic_overhead.csv and
+# Writes fold.csv, copies.csv, elastic_equal.csv, elastic_overhead.csv and
 # parallel.csv, and what the scripts printed as all18.log. About 400 seconds at
 # most on a GPU: each script is ended after its share, and keeps its rows so
 # far. First the kernel that adds gradients is tested; if that fails, PyTorch's

@@ -20,7 +20,7 @@ fold.csv      for V = 2, 4, 8 gradients, as one flat vector and as the tensors o
 
               The host's time is not in the device's: a kernel that waits keeps
               the device busy until all calls of a round are in the queue.
-profile.csv   for a few steps of an elastic ResNet50 with V = 4 threads: copies
+copies.csv    for a few steps of an elastic ResNet50 with V = 4 threads: copies
               between device and host that the profiler saw, by kind and step;
               first those of the loop's own batch and loss (row "plain").
 
@@ -202,7 +202,7 @@ def main():
     fold_rows(table, "flat", [(n,)], args)
     fold_rows(table, "resnet50", shapes, args)
     table = trainkit.Table(
-        os.path.join(args.out, "profile.csv"),
+        os.path.join(args.out, "copies.csv"),
         ["model", "loop", "threads", "copy", "a_step"], args,
         "copies that the profiler saw in three steps of one process")
     profile(table, args)

@@ -20,7 +20,6 @@ here: FSDP over gloo with CUDA tensors has not been tried.
     python3 train_parallel.py --device cpu --tiny --out DIR     # a smoke test
 """
 import argparse
-import csv
 import json
 import os
 import signal
@@ -31,9 +30,9 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "python"), os.path.join(ROOT, "examples", "python")]
+import trainkit  # finds firn, and builds its library where there is none
+
+sys.path.insert(0, os.path.join(trainkit.ROOT, "examples", "python"))
 
 WARM, STEPS = 3, 12
 RUNS = {"plain": (1, 1), "alone": (1, 1), "tensor": (2, 2), "replicas": (2, 1)}
@@ -200,22 +199,20 @@ def main():
 def write(todo, args):
     """The table; why runs failed."""
     failures = []
-    with open(os.path.join(args.out, "parallel.csv"), "w", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["run", "shape", "processes", "tensor", "link", "ms",
-                        "peak_mib", "loss"])
-        for name, shape in todo:
-            nprocs, tensor = RUNS[name]
-            link = "none" if nprocs == 1 else "gloo through host memory, one device"
-            try:
-                ms, peak, loss = start(name, shape, args)
-                found = [f"{ms:.3f}", f"{peak:.1f}", loss]
-            except RuntimeError as error:
-                failures.append(str(error))
-                found = ["failed"] * 3
-            table.writerow([name, shape, nprocs, tensor, link, *found])
-            file.flush()
-            print(name, shape, *found, flush=True)
+    table = trainkit.Table(
+        os.path.join(args.out, "parallel.csv"),
+        ["run", "shape", "processes", "tensor", "link", "ms", "peak_mib", "loss"],
+        args, "milliseconds: the median of twelve steps")
+    for name, shape in todo:
+        nprocs, tensor = RUNS[name]
+        link = "none" if nprocs == 1 else "gloo through host memory on one device"
+        try:
+            found = [float(x) for x in start(name, shape, args)]
+        except RuntimeError as error:
+            failures.append(str(error))
+            found = ["failed"] * 3
+        table.row(name, shape, nprocs, tensor, link, *found)
+    table.close()
     return failures
 
 

@@ -55,6 +55,11 @@ def describe(device):
     return f"CPU, {platform.machine()}, {torch.get_num_threads()} threads"
 
 
+def command():
+    """This program's command line, without the folder that it lies in."""
+    return " ".join(["python3", os.path.basename(sys.argv[0]), *sys.argv[1:]])
+
+
 class Table:
     """A CSV with its provenance, also printed as it grows."""
 
@@ -64,7 +69,7 @@ class Table:
         head = [f"device: {describe(args.device)}",
                 f"torch: {torch.__version__}, CUDA {torch.version.cuda}, "
                 f"Python {platform.python_version()}",
-                f"command: {' '.join(['python3'] + sys.argv)}",
+                f"command: {command()}",
                 f"date: {time.strftime('%Y-%m-%d', time.gmtime())}"]
         for line in head + ([note] if note else []):
             self._file.write(f"# {line}\n")

@@ -55,5 +55,6 @@
 #include <firn/transfer.h>
 #include <firn/version.h>
 #include <firn/view.h>
+#include <firn/visionpeak.h>
 #include <firn/waste.h>
 #endif

@@ -54,12 +54,11 @@ FIRN_API struct firn_trainer_report firn_trainer_report_unknown(void);
 
 /* What the scheduler orders; a negative number: no order. */
 struct firn_orders {
-    int nfrozen;   /* layers, from the next boundary on */
-    int passes;    /* sub-batches of a batch */
-    int stop;      /* 1: checkpoint and exit at the next boundary */
-    int prepare_s; /* seconds until a switch to the next task, about */
-    int batch;     /* samples of one step, over all GPUs, from the next
-                    * boundary on */
+    int nfrozen; /* layers, from the next boundary on */
+    int passes;  /* sub-batches of a batch */
+    int stop;    /* 1: checkpoint and exit at the next boundary */
+    int batch;   /* samples of one step, over all GPUs, from the next
+                  * boundary on */
 };
 /* No order at all. */
 FIRN_API struct firn_orders firn_orders_none(void);

@@ -68,8 +68,8 @@ firn_task_judge(const struct firn_task_guard *guard, const double *loss_merged,
 /* --- the pipeline switch ------------------------------------------------- */
 
 /* Prepares the next task in a thread of its own while the present one computes:
- * first its data loader (on the signal, some 30 s ahead), then its weights,
- * piece by piece. `prepare` returns a status; its product is the caller's. */
+ * first its data loader, then its weights, piece by piece. `prepare` returns a
+ * status; its product is the caller's. */
 struct firn_switch;
 struct firn_switch_stage {
     const char *name; /* "loader", "weights" */

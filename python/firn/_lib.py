@@ -176,7 +176,6 @@ class Orders(ctypes.Structure):
         ("nfrozen", c_int),
         ("passes", c_int),
         ("stop", c_int),
-        ("prepare_s", c_int),
         ("batch", c_int),
     ]
 

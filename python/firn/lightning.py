@@ -194,7 +194,7 @@ class ElasticStrategy(SingleDeviceStrategy):
     def _follow_rates(self) -> bool:
         """Schedulers that step by steps follow the samples: Lightning steps them
         once after each step of the optimiser, whatever its batch. False: one of
-        them steps every so many steps, which cannot follow."""
+        them has a frequency above 1 and cannot follow."""
         by_steps = [c for c in self.lr_scheduler_configs if c.interval == "step"]
         if any(config.frequency != 1 for config in by_steps):
             return False

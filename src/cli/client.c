@@ -206,6 +206,8 @@ static struct curl_slist *make_headers(const struct client *c,
         list = add_header(list, "Content-Type: ", request->content_type);
     if (request->request_id != NULL)
         list = add_header(list, "Idempotency-Key: ", request->request_id);
+    if (request->programs != NULL && request->programs[0] != '\0')
+        list = add_header(list, "Firn-Path: ", request->programs);
     return list;
 }
 

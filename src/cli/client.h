@@ -42,6 +42,7 @@ struct client_request {
     /* Idempotency key, or NULL. With a key the request is repeated for some
      * seconds if no answer comes; firnd carries it out once. */
     const char *request_id;
+    const char *programs; /* PATH for the job; NULL: none */
 };
 
 /* Sets `*out` to the JSON answer, which the caller releases by json_decref();

@@ -13,19 +13,21 @@
 #include "cli/command.h"
 #include "cli/flags.h"
 #include "cli/memory_page.h"
+#include "cli/memory_vision.h"
 #include "cli/output.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct args {
-    const char *config, *model, *cluster, *gpu;
+    const char *config, *model, *cluster, *gpu, *measured;
     int hidden, layers, heads, kv_heads, ffn, vocab;
     int family; /* -1: not given */
     const char *precision, *optimizer, *attention, *loss, *offload;
     const char *lora, *qlora, *lora_on, *lora_precision;
     bool is_checkpointing, is_selective, is_plain, frees_gradients,
         keeps_gradients, is_dora, is_sequence, keeps_gathered, is_json;
+    int image;
     int seq, micro_batch, batch, tp, dp, pp, ep, micro_batches;
     long zero;
     int nplans;
@@ -52,6 +54,14 @@ static const struct flag table[] = {
      AT(config)},
     {"model", 'm', "NAME", "model by name; 'list' prints the known models",
      flag_text, AT(model)},
+    {"measured", 0, "B=MIB,B=MIB",
+     "peaks measured at two batches instead of a model: predicts that of "
+     "--micro-batch by the line through them",
+     flag_text, AT(measured)},
+    {"image", 0, "N",
+     "side of the images of a network of convolutions, in pixels (default: "
+     "224), or of a U-Net's latents (default: 64)",
+     flag_count, AT(image)},
     {"hidden", 0, "H", "hidden size", flag_count, AT(hidden)},
     {"layers", 0, "L", "number of layers", flag_count, AT(layers)},
     {"heads", 0, "A", "number of attention heads", flag_count, AT(heads)},
@@ -149,13 +159,16 @@ static const struct flags_page page = {
     .command = "memory",
     .usage = "--config FILE [options]\n"
              "--model NAME [options]\n"
+             "--measured B=MIB,B=MIB --micro-batch B\n"
              "--hidden H --layers L --heads A --vocab V [options]",
     .about = "Predicts the memory per GPU for training a transformer: the peak "
              "of all tensors, term by term, and the largest reservation of the "
              "allocator for them, beside the prediction of Frenzy's formula "
              "(MARP). With --gpu it also prints which changes make the job "
              "fit, with --cluster the feasible plans (GPU type, tensor-, "
-             "pipeline- and data-parallel degree, ZeRO stage), best first.",
+             "pipeline- and data-parallel degree, ZeRO stage), best first. "
+             "Networks of convolutions (ResNet, ConvNeXt, a U-Net) are counted "
+             "by name; for any other model two measured peaks give a line.",
     .table = table,
 };
 
@@ -397,7 +410,34 @@ static int list(bool is_json)
 {
     struct firn_buf out = {0};
     memory_page_shapes(is_json, &out);
+    if (!is_json)
+        memory_vision_names(&out);
     int rc = output_write(page.command, &out);
+    buf_release(&out);
+    return rc;
+}
+
+/* A network of convolutions, or measured peaks: no transformer. */
+static int run_vision(const struct args *args, size_t network)
+{
+    struct firn_vision_job job = {.network = network,
+                                  .image = args->image,
+                                  .micro_batch = args->micro_batch};
+    struct firn_peak_job words = {.mode = FIRN_MODE_AMP};
+    struct firn_error err = {0};
+    struct firn_buf out = {0};
+    enum firn_status status = set(&words, "precision", args->precision, &err);
+    if (status == FIRN_OK)
+        status = set(&words, "optimizer", args->optimizer, &err);
+    job.mode = words.mode;
+    job.optimizer = words.optimizer;
+    if (status == FIRN_OK)
+        status = args->measured
+                     ? memory_measured(args->measured, args->micro_batch,
+                                       args->is_json, &out, &err)
+                     : memory_vision(&job, args->is_json, &out, &err);
+    int rc = status == FIRN_OK ? output_write(page.command, &out)
+                               : flags_wrong(&page, "%s", err.text);
     buf_release(&out);
     return rc;
 }
@@ -418,6 +458,13 @@ int cmd_memory(int argc, char **argv)
         return rc;
     if (args.model && strcmp(args.model, "list") == 0)
         return list(args.is_json);
+    size_t network = 0;
+    if (args.measured && (args.model || args.config))
+        return flags_wrong(&page, "--measured stands for itself: give no model "
+                                  "with it");
+    if (args.measured ||
+        (args.model && firn_vision_find(&network, args.model, NULL) == FIRN_OK))
+        return run_vision(&args, network);
     bool has_numbers =
         args.hidden > 0 && args.layers > 0 && args.heads > 0 && args.vocab > 0;
     if (args.config && args.model)

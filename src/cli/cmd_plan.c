@@ -3,6 +3,7 @@
  * The job is a file or is described by options, as for `firn submit`.
  */
 #include "base/buf.h"
+#include "base/files.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/jobtext.h"
@@ -31,6 +32,7 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "plan",
     .usage = "[options] -f FILE\n"
+             "[options] FILE.yaml\n"
              "[options] -- COMMAND [ARGUMENT...]",
     .about = "Predicts what would happen if the job were submitted now: start, "
              "GPUs, speed, end, the jobs that it would slow down, and the "
@@ -99,6 +101,11 @@ int cmd_plan(int argc, char **argv)
     struct live live;
     job_flags_init(&args.job);
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0 && args.file == NULL && argc == 2 &&
+        files_ends(argv[1], ".yaml")) {
+        args.file = argv[1];
+        argc = 1;
+    }
     if (rc < 0)
         rc = check(&args, argc > 1);
     if (rc < 0) {

@@ -17,14 +17,10 @@ static const struct word {
     const char *text;
 } does_words[] =
     {
-        {FIRN_DOES_PREEMPT, "preempt"},
-        {FIRN_DOES_RESIZE, "resize"},
-        {FIRN_DOES_MOVE, "move"},
-        {FIRN_DOES_SHARE, "share"},
-        {FIRN_DOES_REJECT, "reject"},
-        {FIRN_DOES_MERGE, "merge"},
-        {FIRN_DOES_REPLAN, "re-plan"},
-        {0, NULL},
+        {FIRN_DOES_PREEMPT, "preempt"}, {FIRN_DOES_RESIZE, "resize"},
+        {FIRN_DOES_MOVE, "move"},       {FIRN_DOES_SHARE, "share"},
+        {FIRN_DOES_REJECT, "reject"},   {FIRN_DOES_MERGE, "merge"},
+        {FIRN_DOES_REPLAN, "re-plan"},  {0, NULL},
 },
   need_words[] = {
       {FIRN_NEED_DURATION, "durations"},

@@ -8,7 +8,12 @@
  * it and names the line of an error. Options are made into a file
  * (cli/jobtext.h). Each job has a random request id: if the answer is lost, the
  * same request is sent again, and firnd creates one job.
+ *
+ * The current PATH goes along: a job that sets no PATH finds the programs that
+ * the user has here, such as the Python of a virtual environment. --env-all
+ * gives it the other variables too, but for those that firn sets itself.
  */
+#define _GNU_SOURCE /* environ */
 #include "base/buf.h"
 #include "cli/answer.h"
 #include "cli/command.h"
@@ -21,6 +26,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -29,8 +35,11 @@ struct args {
     struct job_flags job;
     struct words files;
     const char *request;
-    bool is_held, waits, is_dry;
+    bool is_held, waits, is_dry, takes_all;
 };
+
+/* A longer PATH is not sent: firnd refuses it. */
+enum { PATH_SENT_MOST = 8190 };
 
 #define AT(field) offsetof(struct args, field)
 
@@ -42,6 +51,9 @@ static const struct flag table[] = {
      flag_yes, AT(is_held)},
     {"wait", 0, NULL, "wait for the job to finish; exit with its status",
      flag_yes, AT(waits)},
+    {"env-all", 0, NULL,
+     "give the job all variables of the current environment", flag_yes,
+     AT(takes_all)},
     {"request-id", 0, "ID",
      "idempotency key: two submits with the same ID create one job", flag_text,
      AT(request)},
@@ -81,6 +93,7 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
     char id[CLIENT_ID_MAX];
     struct firn_buf path = {0};
     enum firn_status status = FIRN_OK;
+    const char *programs = getenv("PATH");
     bool is_held = batch->args->is_held;
     buf_puts(&path, is_held ? "/v1/jobs?hold=1" : "/v1/jobs");
     if (here != NULL) {
@@ -92,6 +105,8 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
                                      .content_type = "application/yaml",
                                      .body = text,
                                      .request_id = batch->args->request};
+    if (programs != NULL && strlen(programs) <= PATH_SENT_MOST)
+        request.programs = programs;
     if (request.request_id == NULL) {
         status = client_draw_id(id, err);
         request.request_id = id;
@@ -141,6 +156,39 @@ static int send_files(struct batch *batch)
         rc = one != 0 ? one : rc;
     }
     return rc;
+}
+
+/* Does a word of the list set the same variable as `variable`? */
+static bool has_variable(const struct words *words, const char *variable)
+{
+    size_t n = strcspn(variable, "=");
+    for (size_t i = 0; i < words->n; i++)
+        if (strncmp(words->at[i], variable, n) == 0 &&
+            (words->at[i][n] == '=' || words->at[i][n] == '\0'))
+            return true;
+    return false;
+}
+
+/* All variables that a job may set and --env does not. Those of the shell's own
+ * state are left out, and those that are not UTF-8. */
+static void take_environment(struct words *words)
+{
+    static const char *const own[] = {"PWD", "OLDPWD", "SHLVL", "_"};
+    for (char **at = environ; *at != NULL; at++) {
+        char name[256];
+        struct firn_buf quoted = {0};
+        size_t n = strcspn(*at, "=");
+        if ((*at)[n] != '=' || n >= sizeof name || has_variable(words, *at))
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)n, *at);
+        bool is_wanted =
+            job_env_wrong(name) == NULL && safe_quote(&quoted, *at);
+        for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+            is_wanted = is_wanted && strcmp(name, own[i]) != 0;
+        if (is_wanted)
+            words_add(words, *at, strlen(*at));
+        buf_release(&quoted);
+    }
 }
 
 static int send_flags(struct batch *batch, char **argv)
@@ -209,6 +257,9 @@ static int check(const struct args *args, int argc)
     if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
         return flags_wrong(&page, "-f FILE cannot be combined with a command "
                                   "or with job options");
+    if (args->files.n > 0 && args->takes_all)
+        return flags_wrong(&page, "--env-all goes with a command; in a job "
+                                  "file 'env' lists the variables");
     if (args->files.n > 1 && args->request != NULL)
         return flags_wrong(&page,
                            "--request-id names one job, but %zu files were "
@@ -228,6 +279,8 @@ int cmd_submit(int argc, char **argv)
     if (rc < 0) {
         argv[argc] = NULL; /* ends the operands */
         args.live.is_offline = args.is_dry;
+        if (args.takes_all)
+            take_environment(&args.job.value[JOB_FIELD_env].words);
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)

@@ -20,6 +20,7 @@
 #include "core/jobfields.h"
 #include <firn/arch.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { DEPTH_MAX = 8 };
@@ -133,6 +134,9 @@ static enum firn_status read_config(struct firn_buf *out, const char *path,
     if (firn_arch_read(&arch, (struct firn_bytes){out->at, out->n}, err) !=
         FIRN_OK)
         return firn_fail_in(err, path);
+    if (arch.taken[0] != '\0')
+        fprintf(stderr, "%s: model_type '%s' is not known; taken for %s\n",
+                path, arch.family, arch.taken);
     return FIRN_OK;
 }
 

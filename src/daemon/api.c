@@ -280,6 +280,37 @@ static bool take_workdir(struct api_call *call, struct live_ask *ask)
     return true;
 }
 
+/* The header's PATH, which is the submitter's, for a job that sets none: the
+ * programs that it names are those that the submitter would run. */
+static bool take_path(struct api_call *call, struct live_ask *ask)
+{
+    const char *path = http_header(call->exchange, "Firn-Path");
+    size_t nenv = 0;
+    if (path == NULL)
+        return true;
+    bool is_good = strlen(path) <= (size_t)2 * PATH_MOST;
+    for (const char *at = path; *at != '\0'; at++)
+        is_good = is_good && (unsigned char)*at >= ' ' && *at != 0x7f;
+    if (!is_good) {
+        live_ask_release(ask);
+        http_fail(call->exchange, FIRN_EINVAL,
+                  "Firn-Path must be a value of PATH of at most 8190 bytes");
+        return false;
+    }
+    for (; ask->env[nenv] != NULL; nenv++)
+        if (strncmp(ask->env[nenv], "PATH=", 5) == 0)
+            return true;
+    struct firn_buf variable = {0};
+    char **env = mem_new(nenv + 2, sizeof *env);
+    buf_printf(&variable, "PATH=%s", path);
+    memcpy(env, ask->env, nenv * sizeof *env);
+    env[nenv] = mem_strdup(variable.at);
+    buf_release(&variable);
+    mem_free(ask->env);
+    ask->env = env;
+    return true;
+}
+
 bool api_read_ask(struct api_call *call, struct live_ask *out)
 {
     struct firn_buf yaml = {0};
@@ -304,7 +335,7 @@ bool api_read_ask(struct api_call *call, struct live_ask *out)
     }
     mem_free(out->user); /* a job file cannot name another user */
     out->user = mem_strdup(call->request->caller.user);
-    return take_workdir(call, out);
+    return take_workdir(call, out) && take_path(call, out);
 }
 
 void api_not_here(struct api_call *call)

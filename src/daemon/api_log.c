@@ -230,8 +230,9 @@ void api_log_get(struct api_call *call)
     }
     if (was_removed(job, &view)) {
         http_refuse(call->exchange, 410, "gone",
-                    "the job's log was removed: those of finished jobs are "
-                    "kept for a time (keep-jobs, keep-jobs-days)");
+                    "the job's log was removed, or none of its processes ever "
+                    "started: logs of finished jobs are kept for a time "
+                    "(keep-jobs, keep-jobs-days)");
         return;
     }
     if (tail >= 0)

@@ -148,7 +148,6 @@ enum firn_status book_orders(struct book *book, struct live_job *job,
     bool is_same = job->orders.nfrozen == orders->nfrozen &&
                    job->orders.passes == orders->passes &&
                    job->orders.stop == orders->stop &&
-                   job->orders.prepare_s == orders->prepare_s &&
                    job->orders.batch == orders->batch;
     if (is_same)
         return FIRN_OK;

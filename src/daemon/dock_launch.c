@@ -304,6 +304,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
         .threads = threads_of(ask),
         .grace_s = grace_of(ask),
         .can_checkpoint = ask->can_checkpoint,
+        .is_per_node = strcmp(ask->launch, "one") == 0,
         .can_join = (abilities_of(job, NULL) & FIRN_CAN_JOIN) != 0,
         .inbox = ask->inbox,
         .after = "",

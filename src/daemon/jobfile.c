@@ -382,7 +382,8 @@ static enum firn_status take_all(struct reading *r, const struct tree *map)
 #define GROUP(member) (r->group_line[JOB_FIELD_##member])
 
 /* The application of a config.json: its family, and a number that differs where
- * the parameters do; the name, if there is one. */
+ * the parameters do; or the model's name, if it has one that an application may
+ * have. */
 static void name_config(struct reading *r)
 {
     const struct firn_arch *a = &r->arch;
@@ -397,7 +398,8 @@ static void name_config(struct reading *r)
     for (const char *c = text; *c != '\0'; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619U;
     snprintf(text, sizeof text, "%.40s-%08x", a->family, (unsigned)hash);
-    r->ask.app = mem_strdup(r->model_name != NULL ? r->model_name : text);
+    bool is_named = r->model_name != NULL && value_name(r->model_name) == NULL;
+    r->ask.app = mem_strdup(is_named ? r->model_name : text);
 }
 
 /* The application of a language model is named by its shape, or by the shape's
@@ -484,6 +486,14 @@ static enum firn_status finish_model(struct reading *r)
     if (r->model_name != NULL) {
         buf_puts(&json, ",\"name\":");
         buf_json_string(&json, r->model_name);
+    }
+    if (r->ask.config != NULL) {
+        buf_puts(&json, ",\"family\":");
+        buf_json_string(&json, r->arch.family);
+    }
+    if (r->ask.config != NULL && r->arch.taken[0] != '\0') {
+        buf_puts(&json, ",\"taken_for\":");
+        buf_json_string(&json, r->arch.taken);
     }
     buf_printf(&json,
                ",\"hidden\":%d,\"layers\":%d,\"heads\":%d,\"vocab\":%d,"

@@ -22,6 +22,7 @@
 #include "daemon/abilities.h"
 #include "daemon/jobfile.h"
 #include "daemon/loopwork.h"
+#include <firn/parallel.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,22 @@ static void save(struct loop *loop)
     buf_release(&text);
 }
 
+/* How its trainer was told to run. A policy that makes no plans tells nothing:
+ * a copy on each GPU then, in the passes that its user says. */
+static struct llmhow as_told(const struct firn_alloc *held,
+                             const struct firn_training *training)
+{
+    struct llmhow how = {held->how.tensor, held->how.parallel,
+                         held->how.passes};
+    if (how.tensor == 0)
+        how.tensor = 1;
+    if (how.parallel == FIRN_PARALLEL_OWN)
+        how.parallel = FIRN_PARALLEL_DATA;
+    if (how.passes == 0)
+        how.passes = training->accumulation > 0 ? training->accumulation : 1;
+    return how;
+}
+
 /* What is predicted, at ratio 1, of the plan that the job has; false: it has
  * none, or firn/peak.h does not predict it. `spec` is the job's. */
 static bool predict(const struct loop *loop, const struct live_job *job,
@@ -65,8 +82,7 @@ static bool predict(const struct loop *loop, const struct live_job *job,
         return false;
     struct llmjob llm = llmjobs_open(cluster, spec, ~(uint32_t)0);
     struct llmspot spot = llmjobs_held(cluster, held);
-    struct llmhow how = {held->how.tensor, held->how.parallel,
-                         held->how.passes};
+    struct llmhow how = as_told(held, &spec->training);
     bool is_there = llmjobs_memory(&llm, &spot, how, out);
     out->room_gib = spot.mem_gib; /* of the smallest GPU that it has */
     return is_there;

@@ -13,15 +13,14 @@
  * (3) Jobs are started for members of --group only, never for root or users
  *     below --uid-min, nor for firnd's own user.
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
- *     (engine/identity.h). Only STATE/jobs/N, work and ckpt in it, which must
- * be folders and no links, are given to the user. (5) Only processes with
- * firn's mark of this state folder and job are killed.
+ *     (engine/identity.h). Only work and ckpt in STATE/jobs/N are given to the
+ *     user; they and all on the way below STATE must be folders and no links.
+ * (5) Only processes with firn's mark of this state folder and job are killed.
  *
  * One request at a time; a request takes some milliseconds.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
-#include "base/str.h"
 #include "engine/identity.h"
 #include "engine/launchmsg.h"
 #include "engine/procs.h"
@@ -82,13 +81,30 @@ static const char *may_not(const struct identity *user)
 
 /* --- the three requests -------------------------------------------------- */
 
+/* The folder STATE/jobs/N, by no link: STATE is root's word, what is below it
+ * belongs to firnd's user. -1: errno. */
+static int open_job(int job)
+{
+    enum { HOW = O_PATH | O_DIRECTORY | O_CLOEXEC };
+    char name[16];
+    snprintf(name, sizeof name, "%d", job);
+    int state = open(options.state, HOW);
+    int jobs = state >= 0 ? openat(state, "jobs", HOW | O_NOFOLLOW) : -1;
+    int fd = jobs >= 0 ? openat(jobs, name, HOW | O_NOFOLLOW) : -1;
+    int error = errno;
+    if (jobs >= 0)
+        close(jobs);
+    if (state >= 0)
+        close(state);
+    errno = error;
+    return fd;
+}
+
 /* (4) Folders that are not there yet are made by firnd later or never. */
 static bool give_folders(int job, const struct identity *user)
 {
     static const char *const names[] = {"work", "ckpt"};
-    char path[4200];
-    snprintf(path, sizeof path, "%s/jobs/%d", options.state, job);
-    int above = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int above = open_job(job);
     bool is_given = above >= 0 || errno == ENOENT;
     for (size_t i = 0; above >= 0 && i < sizeof names / sizeof *names; i++) {
         int fd = openat(above, names[i],
@@ -141,8 +157,8 @@ static void start(const struct launchmsg *msg, const struct passwd *entry,
 {
     int ends[2], error = 0;
     if (!give_folders(msg->job, user)) {
-        buf_printf(out, "no cannot give its folders to the user: %s",
-                   strerror(errno));
+        buf_puts(out, "no cannot give its folders to the user: one of them is "
+                      "a link, or not a folder");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -249,16 +265,18 @@ static void serve(int fd)
     buf_release(&out);
 }
 
+/* The socket has its name when it can be used: who finds it is answered. */
 static int listen_at(const char *path)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int n = snprintf(at.sun_path, sizeof at.sun_path, "%s.new", path);
     mode_t before = umask(0177);
-    if (fd < 0 || !str_copy(at.sun_path, sizeof at.sun_path, path) ||
-        (unlink(path) != 0 && errno != ENOENT) ||
+    if (fd < 0 || n < 0 || (size_t)n >= sizeof at.sun_path ||
+        (unlink(at.sun_path) != 0 && errno != ENOENT) ||
         bind(fd, (struct sockaddr *)&at, sizeof at) != 0 ||
-        chown(path, options.own.uid, options.own.gid) != 0 ||
-        listen(fd, 64) != 0)
+        chown(at.sun_path, options.own.uid, options.own.gid) != 0 ||
+        listen(fd, 64) != 0 || rename(at.sun_path, path) != 0)
         return -1;
     umask(before);
     return fd;

@@ -35,11 +35,12 @@
 const struct peak_constants peak_constants = {
     .workspace_mib = 68,
     .spread = 0.05,
-    .idle = 0.02,
-    .idle_loss = 0.10,
-    .idle_loss_again = 0.45,
-    .idle_casts = 0.25,
-    .idle_mib = 100,
+    .idle = {[PEAK_IDLE_MIB] = 6,
+             [PEAK_IDLE_ALL] = 0.028,
+             [PEAK_IDLE_LOSS] = 0.20,
+             [PEAK_IDLE_LOSS_AGAIN] = 0.45,
+             [PEAK_IDLE_CASTS] = 0.45,
+             [PEAK_IDLE_LATE] = 0.55},
 };
 
 static const double context_mib = 771; /* profiles/h200/context.csv */
@@ -373,28 +374,41 @@ static bool is_measured(const struct firn_peak_job *job)
            job->recompute != FIRN_RECOMPUTE_SELECTIVE;
 }
 
-/* The allocator holds more than the tensors: blocks left by the loss when the
- * optimizer or a layer needs others, and rounding. */
-static double reserved_of(const struct firn_peak_job *job,
-                          const struct counting *n, double expected,
+/* The allocator holds more than the tensors: blocks left by the loss and by
+ * layers when the optimizer needs others, and rounding. */
+static void idle_features(const struct counting *n, double bytes,
+                          enum firn_peak_moment moment, double *x_mib)
+{
+    double loss = n->logits.number * n->logits.backward / MIB;
+    bool is_again = n->job->recompute != FIRN_RECOMPUTE_NONE;
+    bool is_late = moment >= FIRN_MOMENT_EMBEDDING;
+    x_mib[PEAK_IDLE_MIB] = 1;
+    x_mib[PEAK_IDLE_ALL] = bytes / MIB;
+    x_mib[PEAK_IDLE_LOSS] = is_again ? 0 : loss;
+    x_mib[PEAK_IDLE_LOSS_AGAIN] = is_again ? loss : 0;
+    x_mib[PEAK_IDLE_CASTS] = n->f.casts / MIB;
+    x_mib[PEAK_IDLE_LATE] = is_late && !is_again ? n->total / MIB : 0;
+}
+
+static double reserved_of(const struct counting *n, double bytes,
+                          enum firn_peak_moment moment,
                           const struct peak_constants *constants)
 {
-    double loss = n->logits.number * n->logits.backward;
-    double share = job->recompute == FIRN_RECOMPUTE_NONE
-                       ? constants->idle_loss
-                       : constants->idle_loss_again;
-    return expected * (1 + constants->idle) + share * loss +
-           constants->idle_casts * n->f.casts + constants->idle_mib * MIB;
+    double x_mib[PEAK_IDLES], out = bytes / MIB;
+    idle_features(n, bytes, moment, x_mib);
+    for (int i = 0; i < PEAK_IDLES; i++)
+        out += constants->idle[i] * x_mib[i];
+    return out;
 }
 
 /* Ways that were not measured get a wider interval. */
-static void set_interval(double reserved,
+static void set_interval(double reserved_mib,
                          const struct peak_constants *constants,
                          struct firn_peak *out)
 {
     double spread = constants->spread + (out->is_measured ? 0 : 0.03);
     double e = out->expected_mib;
-    out->reserved_mib = reserved / MIB;
+    out->reserved_mib = reserved_mib;
     out->low_mib = (1 - spread) * e;
     out->high_mib = fmin(fmax((1 + spread) * e, 1.06 * out->reserved_mib),
                          (1.25 - spread) * e);
@@ -436,7 +450,7 @@ struct firn_peak peak_counted(const struct firn_peak_job *job,
     for (int stage = 0; stage < (job->pp > 1 ? 2 : 1); stage++) {
         open_stage(&n, stage, constants);
         most = count_stage(&n, stage, most, &out);
-        reserved = fmax(reserved, reserved_of(job, &n, most, constants));
+        reserved = fmax(reserved, reserved_of(&n, most, out.moment, constants));
     }
     for (int i = 0; i < FIRN_TERMS; i++)
         out.terms_mib[i] *= 1 / MIB; /* exact: a power of two */
@@ -456,4 +470,18 @@ struct firn_peak peak_with(const struct firn_peak_job *job,
 struct firn_peak firn_peak_of(const struct firn_peak_job *job)
 {
     return peak_with(job, &peak_constants);
+}
+
+void peak_idle_of(const struct firn_peak_job *job,
+                  const struct peak_constants *constants,
+                  double x_mib[PEAK_IDLES])
+{
+    struct peak_counts counts = peak_counts_of(job);
+    struct counting n = {.job = job, .counts = &counts};
+    struct firn_peak out = {0};
+    n.s = peak_sizes_of(job);
+    open_layers(&n);
+    open_stage(&n, 0, constants);
+    double bytes = count_stage(&n, 0, -1, &out);
+    idle_features(&n, bytes, out.moment, x_mib);
 }

@@ -25,7 +25,9 @@
  *               keeps all this in fp32 and copies no expert's weights
  *   adapters    the input in the adapter's precision, for each projection. On
  *               experts peft adds them to the weights: one copy of the experts
- *               and of the adapters, in the precision of the weights
+ *               and of the adapters, in the precision of the weights. DoRA
+ *               keeps the outputs in both precisions and computes the norm of
+ *               one matrix with its adapters at a time
  *
  * Read from transformers 5.17 and peft 0.21, whose peaks were measured.
  * Cost: some dozens of operations.
@@ -72,6 +74,7 @@ struct kept {
     double work;        /* divided: gradients in the MLP's backward pass */
     double matrix_work; /* the same of attention, a head and position */
     double merged;      /* divided, of the layer: weights with adapters */
+    double dora_work;   /* divided, of the layer: one matrix for its norm */
 };
 
 /* Bytes of a norm of width 1 whose output p products take; 0: none keeps it. */
@@ -307,9 +310,13 @@ static void keep_adapters(const struct firn_peak_job *job,
     double values = a->kv_rank > 0 ? firn_arch_v_width(a) : q;
     out->lora_all = in * each + number * job->rank * each;
     out->lora_split = (o * values + third * f) * each;
-    if (job->adapter == FIRN_ADAPTER_DORA)
+    if (job->adapter == FIRN_ADAPTER_DORA) {
         out->lora_split +=
             (first * q + second * f + (o + third) * h) * (s->c + each);
+        /* The product of the adapters and its sum with the weights. */
+        double widest = fmax(first + o > 0 ? q : 0, second + third > 0 ? f : 0);
+        out->dora_work = h * widest * (s->c + each);
+    }
 }
 
 static struct kept kept_of(const struct firn_peak_job *job,
@@ -334,7 +341,7 @@ static double work_of(const struct firn_peak_job *job,
     double mlp = tokens * k->work;
     double attention = tokens * (k->matrix_work * job->seq - k->mlp);
     return fmax(mlp, attention) + 2 * all * job->arch.hidden * s->r +
-           k->merged / job->tp * 2 / 3;
+           (k->merged * 2 / 3 + k->dora_work) / job->tp;
 }
 
 static struct peak_layer spread(const struct firn_peak_job *job,

@@ -14,14 +14,22 @@
 
 #define MIB 1048576.0
 
+/* Held by the allocator, but by no tensor: shares of these bytes, and MiB. */
+enum peak_idle {
+    PEAK_IDLE_MIB,        /* whatever the job */
+    PEAK_IDLE_ALL,        /* of all tensors */
+    PEAK_IDLE_LOSS,       /* of the loss */
+    PEAK_IDLE_LOSS_AGAIN, /* of the loss, with recomputation */
+    PEAK_IDLE_CASTS,      /* of autocast's copies */
+    PEAK_IDLE_LATE,       /* of what layers kept, when the peak is after it */
+    PEAK_IDLES,
+};
+
 struct peak_constants {
     double workspace_mib; /* held by libraries at all moments */
     double spread;        /* of measured ways: low and high are expected
                            * x (1 -+ spread) or wider */
-    /* Held by the allocator, but by no tensor: a share of all tensors, of the
-     * loss (without and with recomputation) and of autocast's copies. */
-    double idle, idle_loss, idle_loss_again, idle_casts;
-    double idle_mib;
+    double idle[PEAK_IDLES];
 };
 
 extern const struct peak_constants peak_constants;
@@ -46,6 +54,11 @@ struct firn_peak peak_with(const struct firn_peak_job *job,
 struct firn_peak peak_counted(const struct firn_peak_job *job,
                               const struct peak_counts *counts,
                               const struct peak_constants *constants);
+
+/* What the shares of `idle` are of, in MiB, of a job on one stage. */
+void peak_idle_of(const struct firn_peak_job *job,
+                  const struct peak_constants *constants,
+                  double x_mib[PEAK_IDLES]);
 
 /* Bytes of one number. */
 struct peak_sizes {

@@ -69,7 +69,7 @@ enum {
 };
 static const double as_asked = 1 - 1e-9; /* speed that counts as that asked */
 
-/* The best way on at most so many GPUs. */
+/* The best way on at most that number of GPUs. */
 struct point {
     double rate; /* 0: it cannot run */
     int gpus;    /* that it uses */
@@ -189,18 +189,21 @@ static void try_plans(const struct ask *ask, int gpus, unsigned parallels)
         try_splits(ask, gpus);
 }
 
-/* The ways of a language model, which has its own list. */
-static void try_llm(struct rubick *rubick, const struct ask *ask)
+/* The ways of a language model, which has its own list; false: it has none. */
+static bool try_llm(struct rubick *rubick, const struct ask *ask)
 {
     vec_reserve(&rubick->ways, WAYS_MAX);
     size_t n =
         firn_view_llm_ways(ask->view, ask->job, rubick->ways.at, WAYS_MAX);
     for (size_t i = 0; i < n && i < WAYS_MAX; i++) {
         const struct firn_llm_way *way = &rubick->ways.at[i];
-        if (way->way.type == ask->type &&
+        double mem_gib = ask->view->cluster->types[ask->type].mem_gib;
+        bool fits = mem_gib <= 0 || way->mem_gib <= mem_gib;
+        if (way->way.type == ask->type && fits &&
             way->way.gpus >= ask->job->spec.gpus_min)
             offer(ask->curve, way->way.gpus, way->rate, &way->way);
     }
+    return n > 0;
 }
 
 /* The best on at most n GPUs; and the goal. */
@@ -230,10 +233,9 @@ static void draw(struct round *round, const struct firn_job *job, int type,
     curve->at.n = (size_t)curve->most + 1;
     struct ask ask = {round->view, job, curve, type, round->largest[type]};
     unsigned parallels = firn_view_parallels(round->view, job);
-    for (int n = spec->gpus_min; n <= curve->most; n++)
-        try_plans(&ask, n, parallels);
-    if (spec->seq > 0)
-        try_llm(round->rubick, &ask);
+    if (spec->seq <= 0 || !try_llm(round->rubick, &ask))
+        for (int n = spec->gpus_min; n <= curve->most; n++)
+            try_plans(&ask, n, parallels);
     finish(curve);
 }
 

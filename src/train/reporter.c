@@ -167,7 +167,7 @@ static void settle(struct firn_reporter *r, struct firn_reportitem *item,
     merge_word(&r->heard.nfrozen, orders->nfrozen);
     merge_word(&r->heard.passes, orders->passes);
     merge_word(&r->heard.stop, orders->stop);
-    merge_word(&r->heard.prepare_s, orders->prepare_s);
+    merge_word(&r->heard.batch, orders->batch);
 }
 
 static void wait_until(struct firn_reporter *r, double until_s)

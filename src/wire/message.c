@@ -55,8 +55,9 @@ static const struct field report_fields[] = {
 #undef AT
 #define AT(field) #field, offsetof(struct firn_orders, field)
 static const struct field order_fields[] = {
-    {AT(nfrozen), WHOLE, 0, 1e9}, {AT(passes), WHOLE, 1, 1e9},
-    {AT(stop), FLAG, 0, 1},       {AT(prepare_s), WHOLE, 0, 1e9},
+    {AT(nfrozen), WHOLE, 0, 1e9},
+    {AT(passes), WHOLE, 1, 1e9},
+    {AT(stop), FLAG, 0, 1},
     {AT(batch), WHOLE, 1, 1e9},
 };
 #undef AT
@@ -101,7 +102,7 @@ struct firn_trainer_report firn_trainer_report_unknown(void)
 struct firn_orders firn_orders_none(void)
 {
     return (struct firn_orders){
-        .nfrozen = -1, .passes = -1, .stop = -1, .prepare_s = -1, .batch = -1};
+        .nfrozen = -1, .passes = -1, .stop = -1, .batch = -1};
 }
 
 /* --- writing -------------------------------------------------------------- */

@@ -260,6 +260,8 @@ static void a_config_is_the_model_with_the_defaults_of_firn_memory(void **state)
     assert_string_equal(ask.precision, "amp");
     assert_string_equal(ask.optimizer, "adamw");
     assert_string_equal(ask.attention, "sdpa");
+    assert_non_null(strstr(ask.model, "\"family\":\"llama\""));
+    assert_null(strstr(ask.model, "taken_for"));
     assert_non_null(strstr(ask.model, "\"hidden\":2048,\"layers\":4"));
     jobfile_spec(&ask, 0, &spec);
     assert_string_equal(spec.config, LLAMA);

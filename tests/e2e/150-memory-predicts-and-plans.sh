@@ -56,6 +56,19 @@ run 0 memory --model list
 out_has "llama-3-70b"
 out_has "qwen3-30b-a3b"
 
+# Networks of convolutions by name, and anything by two measured peaks.
+run 0 memory --model resnet50 -b 32 --precision fp32 --optimizer sgd
+out_has "25557032 parameters"
+out_has "activations"
+run 0 memory --model unet-sd15 -b 4 -o json
+out_has '"is_measured":false'
+run 2 memory --model resnet50 --image 100
+err_has "multiple of 32"
+run 0 memory --measured 16=2000,64=6800 -b 32 -o json
+[ "$(number expected_mib)" = 3600 ] || fail "not on the line"
+run 2 memory --measured 16=2000 -b 32
+err_has "two measured peaks"
+
 # A config.json: exact parameters, a GPU, and changes that make it fit.
 run 0 memory --config bench/gpu/configs/gemma-2b.json --gpu h100@80 -b 2
 out_has "2506172416 parameters"

@@ -55,7 +55,7 @@ firn_at plan -f "$tmp/models/sharded.yaml" >"$tmp/plans" ||
 grep -q '^ *4  a100  1 x 4 *3  .* GiB  40.0 GiB ' "$tmp/plans" &&
     grep -q 'Nearest plans that do not fit' "$tmp/plans" ||
     fail "plans: $(cat "$tmp/plans")"
-firn_at plan -f "$tmp/models/none.yaml" >"$tmp/plans" ||
+firn_at plan "$tmp/models/none.yaml" >"$tmp/plans" ||
     fail "plan of none: $(cat "$tmp/plans")"
 grep -q '^0 plans fit' "$tmp/plans" &&
     grep -q 'moments, [0-9.]* GiB' "$tmp/plans" ||

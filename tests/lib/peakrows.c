@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/str.h"
 #include "lib/csv.h"
+#include "model/lsq.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,25 @@ static bool is_fitted(const struct peakrow *row, const char *left_out)
            !(left_out && strcmp(row->family, left_out) == 0);
 }
 
+/* Reserved memory: least squares of what is held beyond the tensors, relative
+ * to what is measured. */
+static void fit_idle(const struct peakrow *rows, size_t n, const char *left_out,
+                     struct peak_constants *out)
+{
+    struct lsq lsq;
+    double x_mib[PEAK_IDLES];
+    lsq_init(&lsq, PEAK_IDLES, n);
+    for (size_t i = 0; i < n; i++)
+        if (is_fitted(&rows[i], left_out)) {
+            peak_idle_of(&rows[i].job, out, x_mib);
+            double rest = rows[i].reserved_mib - x_mib[PEAK_IDLE_ALL];
+            double weight = 1 / rows[i].reserved_mib;
+            lsq_add(&lsq, x_mib, rest, weight * weight);
+        }
+    lsq_solve_positive(&lsq, out->idle);
+    lsq_release(&lsq);
+}
+
 struct peak_constants peakrows_fit(const struct peakrow *rows, size_t n,
                                    const char *left_out)
 {
@@ -130,6 +150,7 @@ struct peak_constants peakrows_fit(const struct peakrow *rows, size_t n,
             worst = fmax(worst, fabs(e / rows[i].alloc_mib - 1));
         }
     out.spread = ceil(100 * worst) / 100;
+    fit_idle(rows, n, left_out, &out);
     return out;
 }
 

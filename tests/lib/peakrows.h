@@ -26,7 +26,7 @@ size_t peakrows_read(struct peakrow *rows, const char *path);
 /* The constants that fit the rows of the part `fit` of all families but
  * `left_out` (NULL: of all). The workspace is the median of what is measured
  * and not counted; the spread is the largest error, rounded up to whole
- * percents. The others keep their values: they concern reserved memory. */
+ * percents; the shares of idle memory are least squares. */
 struct peak_constants peakrows_fit(const struct peakrow *rows, size_t n,
                                    const char *left_out);
 

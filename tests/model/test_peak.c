@@ -532,7 +532,7 @@ static void modern_models_are_predicted_as_measured(void **state)
     assert_true(median(&a) > 0.99);
     assert_true(a.worst > 0.99);
     assert_int_equal(a.above, 0);
-    assert_true(a.reserved_above <= 5);
+    assert_true(a.reserved_above <= 3);
     assert_true(a.width <= 0.25);
 }
 

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 
 static struct peakrow rows[PEAKROWS_MAX];
@@ -44,6 +45,10 @@ static void the_constants_are_those_that_fit(void **state)
     struct peak_constants fitted = peakrows_fit(rows, nrows, NULL);
     assert_true(fitted.workspace_mib == peak_constants.workspace_mib);
     assert_true(fitted.spread == peak_constants.spread);
+    for (int i = 0; i < PEAK_IDLES; i++) {
+        double wrong = fabs(fitted.idle[i] - peak_constants.idle[i]);
+        assert_true(wrong <= 0.06 * fitted.idle[i]);
+    }
 }
 
 static void check(const char *what, struct peakrows_score s)

@@ -20,6 +20,7 @@
 #include "lib/play.h"
 #include "scene_random.h"
 #include <cmocka.h>
+#include <firn/parallel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,10 @@ static struct firn_job_spec spec_of(const struct firn_job *job)
 {
     struct firn_job_spec spec = job->spec;
     spec.app = *spec.name == 'L' ? "gpt2-7b" : "gpt2-124m";
+    if (*spec.name == 'M') /* of firn/arch.h */
+        spec.app = "llama-3.1-8b";
+    if (*spec.name == 'N') /* of firn/llm.h, with none of the newer words */
+        spec.app = "llama-3-8b";
     return spec;
 }
 
@@ -69,6 +74,9 @@ static struct scene *open_scene(const char *text, const char *settings)
         if (strchr("LS", *sj->job.spec.name)) {
             sj->job.spec.seq = *sj->job.spec.name == 'L' ? 1024 : 512;
             sj->job.spec.batch = 2;
+        } else if (strchr("MN", *sj->job.spec.name)) {
+            sj->job.spec.seq = 2048;
+            sj->job.spec.batch = 8;
         }
     return scene;
 }
@@ -267,6 +275,59 @@ static void rank_says_which_plan_comes_first(void **unused)
     places(text, "frenzy.rank=speed", "S1: n0[0-1]");
 }
 
+/* Batch 8, 2048 tokens, with the formula of the paper and with our memory, and
+ * whether it is planned as a shape of firn/llm.h or by firn/peak.h. */
+static void eight_billion_parameters_get_a_plan_on_eight_h100(void **unused)
+{
+    (void)unused;
+    static const char *const settings[] = {NULL, "memory=ours"};
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *scene = open_scene(
+            "1 node x 8 gpus of h100; N wants 8 from 1 to 8", settings[i]);
+        scene_decide(scene, 0);
+        assert_true(scene_job(scene, "N")->held.ngpus >= 1);
+        assert_true(scene_job(scene, "N")->held.how.tensor >= 1);
+        scene_free(scene);
+        scene = open_scene("1 node x 8 gpus of h100; M wants 8 from 1 to 8",
+                           settings[i]);
+        scene_decide(scene, 0);
+        const struct firn_alloc *held = &scene_job(scene, "M")->held;
+        assert_true(held->ngpus >= 1);
+        assert_true(held->how.passes >= 1);
+        assert_int_equal(
+            8 % (held->ngpus / held->how.tensor * held->how.passes), 0);
+        scene_free(scene);
+    }
+}
+
+/* In Megatron's precision 8B need 20 bytes a parameter, 150 GiB: no GPU has
+ * them. A trainer that can only shard is given a sharded plan, one that can
+ * only split layers another. */
+static void a_plan_is_within_what_the_trainer_can_do(void **unused)
+{
+    (void)unused;
+    static const struct {
+        unsigned cannot;
+        int parallel;
+    } cases[] = {{FIRN_CAN_TENSOR, FIRN_PARALLEL_SHARDED},
+                 {FIRN_CAN_SHARDED, 0}};
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *scene =
+            open_scene("1 node x 8 gpus of h100; M wants 8 from 1 to 8", NULL);
+        struct state_job *sj = scene_state(scene)->first;
+        sj->job.spec.cannot = cases[i].cannot;
+        scene_decide(scene, 0);
+        const struct firn_alloc *held = &scene_job(scene, "M")->held;
+        assert_true(held->ngpus > 1);
+        assert_int_equal(held->how.parallel, cases[i].parallel);
+        if (cases[i].parallel == 0)
+            assert_true(held->how.tensor > 1);
+        else
+            assert_int_equal(held->how.tensor, 1);
+        scene_free(scene);
+    }
+}
+
 static void a_gang_keeps_its_number(void **unused)
 {
     (void)unused;
@@ -409,6 +470,8 @@ int main(void)
         cmocka_unit_test(the_first_plan_that_can_be_now_is_taken),
         cmocka_unit_test(a_plan_is_served_by_memory_or_also_by_speed),
         cmocka_unit_test(rank_says_which_plan_comes_first),
+        cmocka_unit_test(eight_billion_parameters_get_a_plan_on_eight_h100),
+        cmocka_unit_test(a_plan_is_within_what_the_trainer_can_do),
         cmocka_unit_test(a_gang_keeps_its_number),
         cmocka_unit_test(no_plan_exceeds_memory),
         cmocka_unit_test(a_model_without_gpus_is_run_to_its_end),

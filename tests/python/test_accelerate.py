@@ -104,6 +104,21 @@ class Loops(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="firn")
         self.addCleanup(shutil.rmtree, self.folder)
 
+    def test_an_ordered_batch_changes_in_an_epoch_on_one_and_two(self) -> None:
+        work = lambda n, at: lambda: train(n, folder=at)  # noqa: E731
+        first = os.path.join(self.folder, "first")
+        run(2, work(1, first), 83, FIRN_JOB="acc")
+        found = []
+        for nprocs in (1, 2):
+            copy = os.path.join(self.folder, str(nprocs))
+            shutil.copytree(first, copy)
+            env = {"FIRN_JOB": "acc", "FIRN_BATCH": "16", "FIRN_BATCH_RULE": "linear"}
+            found.append(run(nprocs, work(0, copy), **env))
+        self.assertEqual(farm.differing(*found), [])
+        # two steps of two samples, the last two of the epoch, then four and two
+        self.assertEqual(found[0]["steps"], 2 + 1 + 2)
+        self.assertAlmostEqual(found[0]["lr"][0], 0.05 * 0.9**6)
+
     def run_all(self, **options: Any) -> dict:
         one = run(1, lambda: train(**options))
         two = run(2, lambda: train(**options))

@@ -127,6 +127,22 @@ class Trainers(unittest.TestCase):
         found = farm.run(1, work(0), FIRN_JOB="lit")
         self.assertEqual(farm.differing(one, found), [])
 
+    def test_an_ordered_batch_changes_at_the_next_epoch_on_one_and_two(self) -> None:
+        work = lambda n, at: lambda: train(n, folder=at)  # noqa: E731
+        first = os.path.join(self.folder, "first")
+        farm.finish(farm.start(2, work(1, first), FIRN_JOB="lit"), 83)
+        found = []
+        for nprocs in (1, 2):
+            copy = os.path.join(self.folder, str(nprocs))
+            shutil.copytree(first, copy)
+            env = {"FIRN_JOB": "lit", "FIRN_BATCH": "16", "FIRN_BATCH_RULE": "linear"}
+            found.append(farm.run(nprocs, work(0, copy), **env))
+        self.assertEqual(farm.differing(*found), [])
+        # three steps of two samples, then four and two in each epoch
+        self.assertEqual((found[0]["steps"], found[0]["epochs"]), (3 + 2 + 2, 3))
+        self.assertEqual(found[0]["last check"], [2, 7])
+        self.assertAlmostEqual(found[0]["lr"], 0.05 * 0.9**9)
+
     def test_autocast_and_max_steps_have_the_same_bits_on_two(self) -> None:
         work = lambda: train(precision="bf16-mixed", max_steps=5)  # noqa: E731
         one, two = farm.run(1, work), farm.run(2, work)

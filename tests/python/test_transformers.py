@@ -133,6 +133,26 @@ class Trainers(unittest.TestCase):
     def at(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
+    def test_an_ordered_batch_changes_in_an_epoch_on_one_and_two(self) -> None:
+        work = lambda n, at: lambda: train(self.at(at), stop_at=n)  # noqa: E731
+        run(2, work(1, "first"), 83, FIRN_JOB="hf")
+        found = []
+        for nprocs in (1, 2):
+            shutil.copytree(self.at("first"), self.at(str(nprocs)))
+            env = {"FIRN_JOB": "hf", "FIRN_BATCH": "16", "FIRN_BATCH_RULE": "linear"}
+            found.append(run(nprocs, work(0, str(nprocs)), **env))
+        self.assertEqual(farm.differing(*found), [])
+        # two steps of two samples, the last two of the epoch, then four and two;
+        # the linear schedule is at its end
+        self.assertEqual(found[0]["steps"], 2 + 1 + 2)
+        self.assertEqual(set(found[0]["lr"]), {0.0})
+
+    def test_a_smaller_batch_trains_all_epochs(self) -> None:
+        env = {"FIRN_JOB": "hf", "FIRN_BATCH": "4"}
+        found = run(1, lambda: train(self.at("small")), **env)
+        self.assertEqual(found["steps"], 12)
+        self.assertEqual(set(found["lr"]), {0.0})
+
     def run_all(self, **more: Any) -> dict:
         """On one process, on two, and stopped on two and resumed on one."""
         made = more.pop("made", gpt)

@@ -122,13 +122,16 @@ static void scene_close(struct scene *s)
 static void exchange(const char *url, struct httpd *httpd)
 {
     char head[2048], body[8192];
-    httpd_tell(httpd, HTTPD_ANSWER, 200, "{\"nfrozen\":3,\"prepare_s\":30}");
+    httpd_tell(httpd, HTTPD_ANSWER, 200,
+               "{\"nfrozen\":3,\"passes\":30,"
+               "\"batch\":64}");
     struct firn_reporter *r = open_to(url, long_pause_s);
     assert_int_equal(firn_reporter_orders(r).nfrozen, -1);
     say(r, 120, true);
     assert_true(wait_counts(r, 1, 0));
     struct firn_orders o = firn_reporter_orders(r);
-    assert_true(o.nfrozen == 3 && o.prepare_s == 30 && o.stop == -1);
+    assert_true(o.nfrozen == 3 && o.passes == 30 && o.batch == 64 &&
+                o.stop == -1);
 
     httpd_last(httpd, head, body);
     assert_non_null(strstr(head, "POST /jobs/job%207%2Fa/reports HTTP/1.1"));

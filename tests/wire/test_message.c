@@ -354,27 +354,26 @@ static void each_order_is_read_on_its_own(void **state)
     (void)state;
     struct firn_orders o = {0};
     struct firn_error err = {0};
-    const char *text = "{\"stop\":true,\"note\":\"hi\",\"prepare_s\":30,"
+    const char *text = "{\"stop\":true,\"note\":\"hi\",\"passes\":3,"
                        "\"batch\":64}";
     assert_int_equal(firn_orders_read(&o, text, strlen(text), &err), FIRN_OK);
-    assert_true(o.nfrozen == -1 && o.passes == -1 && o.stop == 1 &&
-                o.prepare_s == 30 && o.batch == 64);
+    assert_true(o.nfrozen == -1 && o.passes == 3 && o.stop == 1 &&
+                o.batch == 64);
     static const char *const bad[] = {"{\"stop\":2}",
                                       "{\"passes\":0}",
                                       "{\"nfrozen\":-1}",
                                       "{\"passes\":1.5}",
-                                      "{\"prepare_s\":-3}",
                                       "{\"nfrozen\":1e10}",
                                       "{\"stop\":\"1\"}",
                                       "stop",
                                       "{\"stop\":1,\"stop\":0}",
                                       "{\"batch\":0}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct firn_orders was = {1, 2, 3, 4, 5};
+        struct firn_orders was = {1, 2, 3, 4};
         assert_int_equal(firn_orders_read(&was, bad[i], strlen(bad[i]), &err),
                          FIRN_EINVAL);
         assert_memory_equal(err.text, "orders: byte", 12);
-        assert_true(was.nfrozen == 1 && was.prepare_s == 4);
+        assert_true(was.nfrozen == 1 && was.batch == 4);
     }
     struct firn_orders none = firn_orders_none();
     char out[TEXT];

@@ -139,7 +139,7 @@ class Batches:
         return epoch * whole + min(whole, used // self._first.each)
 
     def _steps_until(self, submitted: int) -> int:
-        """Ordinary steps until so many steps of the submitted batch."""
+        """Ordinary steps that make this number of steps of the submitted batch."""
         epoch, batch = divmod(submitted, self._first.nbatches)
         return self.course.reaches(epoch, batch * self._first.each)
 

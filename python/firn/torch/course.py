@@ -40,7 +40,7 @@ class Course:
     """Samples of the epoch that were drawn before the base."""
 
     def batches_from(self, used: int) -> int:
-        """Batches in an epoch after so many of its samples."""
+        """Batches in an epoch after its first ``used`` samples."""
         left = self.places - used
         return left // self.each if self.drop_last else -(-left // self.each)
 
@@ -54,7 +54,7 @@ class Course:
         return self.batches_from(self.used if epoch == self.epoch else 0)
 
     def at(self, count: int) -> tuple[int, int, int]:
-        """After so many steps: epochs that are over, the next batch, and the
+        """After ``count`` steps: epochs that are over, the next batch, and the
         samples of the epoch before it."""
         since, head = count - self.count, self.batches_from(self.used)
         if since < head:
@@ -74,7 +74,7 @@ class Course:
         return self.batches_of(epoch) - batch
 
     def reaches(self, epoch: int, used: int = 0) -> int:
-        """The count of steps after which so many epochs are over and so many
+        """The count of steps after which ``epoch`` epochs are over and ``used``
         samples of the next one are drawn, or more."""
         if (epoch, used) <= (self.epoch, self.used):
             return self.count

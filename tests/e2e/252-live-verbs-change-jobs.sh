@@ -1,0 +1,34 @@
+#!/bin/sh
+# firn priority, resize, wait and policy change jobs and the policy, and say what
+# is wrong with a value before anything is sent.
+. tests/lib/firnd.sh
+up --gpus 1x4:v100@16
+FIRN_SOCKET=$socket
+export FIRN_SOCKET
+run 0 submit --hold --name w --gpus 1..2 --elastic -- sh -c 'exit 3'
+run 0 priority w 70
+out_has "has priority 70"
+is w priority 70 || fail "the priority is '$value'"
+run 0 resize w 1..3
+out_has "asks for 1 to 3 GPUs"
+is w gpus_max 3 || fail "the most GPUs are '$value'"
+run 0 resize w 2
+out_has "asks for 2 GPUs"
+run 2 resize w four
+err_has "'four' is not"
+run 2 priority w 101
+err_has "from 0 to 100"
+run 1 priority nothing 1
+run 0 release w
+run 3 wait w
+err_has "failed"
+run 0 submit --name ok -- true
+run 0 wait ok
+run 1 wait nothing
+run 0 policy
+out_has "icefrog"
+run 0 policy fifo --set skip=1
+out_has "fifo"
+says /policy '"name": "fifo"' || fail "the policy was not changed"
+run 1 policy nothing
+down
