@@ -8,6 +8,7 @@
 #include "base/vec.h"
 #include <firn/bytes.h>
 #include <firn/status.h>
+#include <stdbool.h>
 
 struct report_job {
     char *name;
