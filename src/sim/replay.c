@@ -43,8 +43,8 @@ static const char *const setting_names[SETTINGS] = {
 };
 /* Texts that say how a run was asked for and that change no check. */
 static const char *const remark_names[] = {
-    "setting",  "profiles",   "failures",    "freeze",
-    "forecast", "restart_of", "slowdown_of", "transfers"};
+    "setting",    "profiles",    "failures",  "freeze",  "forecast",
+    "restart_of", "slowdown_of", "transfers", "resize_s"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {
