@@ -109,6 +109,10 @@ static void a_resize_without_a_stop_costs_less_than_a_restart(void **state)
     assert_true(play_near(run.spent.overhead, 20));
     assert_true(play_near(run.spent.useful, 804));
     buf_release(&run.text);
+    play_run(&play, "optimus"); /* its log names the cost, and is replayed */
+    struct firn_buf log = play_read(play.log);
+    assert_non_null(strstr(log.at, "\nresize_s\t1\n"));
+    buf_release(&log);
     play_close(&play);
 }
 
