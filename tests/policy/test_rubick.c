@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/data.h"
 #include "lib/play.h"
 #include "scene.h"
 #include <cmocka.h>
@@ -210,6 +211,33 @@ static void a_job_gets_the_best_plan_with_its_gpus(void **unused)
     play_close(&play);
 }
 
+/* The table has 1.0224 s for ga on 4 GPUs and 0.530168421 s for zero-dp on 8:
+ * 1000 s become 518.552 s. */
+static void a_measured_row_says_how_fast_a_plan_really_is(void **unused)
+{
+    (void)unused;
+    static const char rel[] = "rubick/placements/gpt2.csv";
+    const char *path = data_path(rel);
+    char dir[4096];
+    struct play play;
+    if (path == NULL || data_path("pollux/apps") == NULL) {
+        print_message("no table of Rubick: skipped\n");
+        skip();
+        return;
+    }
+    snprintf(dir, sizeof dir, "%.*s", (int)(strlen(path) - strlen(rel) - 1),
+             path);
+    play_open(&play, "1x8:a800",
+              "#firn-trace 1\n"
+              "name,submit_s,gpus,duration_s,gpus_min,gpus_max,app,plan\n"
+              "g,0,4,1000,1,64,gpt2,ga\n");
+    play.options.profiles = dir;
+    play_run(&play, "rubick");
+    double ratio = play_end(&play, "g") / (1000 * 0.530168421 / 1.0224);
+    assert_true(ratio > 1 - 1e-9 && ratio < 1 + 1e-9);
+    play_close(&play);
+}
+
 /* LLaMA-30B asked for 24 GPUs and there are 16: in another plan it runs. */
 static void a_job_runs_on_fewer_gpus_than_its_plan_needs(void **unused)
 {
@@ -238,6 +266,7 @@ int main(void)
         cmocka_unit_test(between_rounds_only_free_gpus_are_given),
         cmocka_unit_test(a_guaranteed_job_does_not_begin_on_scattered_gpus),
         cmocka_unit_test(a_job_gets_the_best_plan_with_its_gpus),
+        cmocka_unit_test(a_measured_row_says_how_fast_a_plan_really_is),
         cmocka_unit_test(a_job_runs_on_fewer_gpus_than_its_plan_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
