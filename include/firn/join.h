@@ -65,11 +65,13 @@ FIRN_API enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
  * order does not fit). */
 FIRN_API int firn_join_rank(const struct firn_join *join);
 FIRN_API int firn_join_nprocs(const struct firn_join *join);
+/* Do processes join? If not, nothing need be sent to them. */
+FIRN_API bool firn_join_has_joiners(const struct firn_join *join);
 FIRN_API bool firn_join_layout(const struct firn_join *join, int nthreads,
                                int *owner);
 
 /* Bytes of the old process 0 to all joiners; the memory of old processes is not
- * changed. */
+ * changed. Does nothing where no process joins. */
 FIRN_API enum firn_status firn_join_send(struct firn_join *join, void *data,
                                          size_t nbytes, struct firn_error *err);
 /* `nbytes` of every old process (joiners: 0), one behind the other, to all

@@ -472,6 +472,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_join_meet": ("status", [c_void_p, c_u64, POINTER(GroupConfig), c_size]),
     "firn_join_rank": (c_int, [c_void_p]),
     "firn_join_nprocs": (c_int, [c_void_p]),
+    "firn_join_has_joiners": (c_bool, [c_void_p]),
     "firn_join_layout": (c_bool, [c_void_p, c_int, POINTER(c_int)]),
     "firn_join_send": ("status", [c_void_p, c_void_p, c_size]),
     "firn_join_share": (

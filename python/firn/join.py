@@ -104,6 +104,11 @@ class Join:
             owner=list(owner),
         )
 
+    @property
+    def has_joiners(self) -> bool:
+        """After meet(): do processes join, or do they only leave?"""
+        return lib().firn_join_has_joiners(self._handle)
+
     def send(self, address: int, nbytes: int) -> None:
         """Memory of the old process 0 into that of all joiners."""
         if nbytes > 0:

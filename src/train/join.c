@@ -261,10 +261,17 @@ static enum firn_status pour(struct firn_join *j, void *data, size_t nbytes,
     return FIRN_OK;
 }
 
+bool firn_join_has_joiners(const struct firn_join *join)
+{
+    return join->bridge->nprocs > join->order.nold;
+}
+
 enum firn_status firn_join_send(struct firn_join *join, void *data,
                                 size_t nbytes, struct firn_error *err)
 {
-    return pour(join, data, nbytes, join->is_new, err);
+    return firn_join_has_joiners(join)
+               ? pour(join, data, nbytes, join->is_new, err)
+               : FIRN_OK;
 }
 
 enum firn_status firn_join_share(struct firn_join *join, const void *data,

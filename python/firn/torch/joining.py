@@ -133,7 +133,10 @@ def _receive(join: Join, kind: str, shape: "list[int]", takes: bool) -> Any:
 
 
 def _move_shared(job: "Elastic", join: Join) -> "tuple[list[Section], dict]":
-    """Collective: all that is the same in every process, to the joiners."""
+    """Collective: all that is the same in every process, to the joiners, if there
+    are some."""
+    if not join.has_joiners:
+        return [], {}
     is_source = not join.is_new and job.place.rank == 0
     mine, tensors = _own(job) if is_source else (b"", [])
     data = join.share(mine)
