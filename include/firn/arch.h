@@ -68,7 +68,7 @@ struct firn_arch {
     bool has_dropout;      /* two masks a layer, of width hidden */
     bool has_mask;         /* attention adds a learned bias: no fused kernel */
     bool has_logit_cap;    /* tanh on the logits */
-    bool has_score_cap;    /* tanh on the scores of attention, when eager */
+    bool has_score_cap;    /* tanh on the scores of attention: always eager */
     bool adapts_experts;   /* peft puts LoRA of MLPs on the experts alone */
     bool learns_positions; /* at least as many as the sequence is long */
     int positions, types;  /* learned positions; token types */

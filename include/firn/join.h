@@ -40,7 +40,7 @@ FIRN_API enum firn_status firn_join_open(struct firn_join **out,
                                          struct firn_error *err);
 FIRN_API void firn_join_close(struct firn_join *join);
 
-/* Was this process started to join a running group? */
+/* Was this process started to join a running group, and has not joined yet? */
 FIRN_API bool firn_join_is_new(const struct firn_join *join);
 /* Tells the supervisor that this program takes such orders. */
 FIRN_API void firn_join_able(struct firn_join *join);
@@ -86,7 +86,8 @@ FIRN_API enum firn_status firn_join_form(struct firn_join *join,
                                          const char *trouble,
                                          struct firn_group **out,
                                          struct firn_error *err);
-/* The commit point. `old` is the running group, NULL in a joiner. `trouble`
+/* The commit point. `old` is the running group, NULL in a joiner and in a
+ * process that is the only one of its group. `trouble`
  * NULL: this process has done its part; else why not. *committed: the new group
  * is the one that trains. FIRN_EIO: a process of the old group is gone. Ends
  * the meeting. */
@@ -95,10 +96,50 @@ FIRN_API enum firn_status firn_join_agree(struct firn_join *join,
                                           const char *trouble, uint64_t step,
                                           bool *committed,
                                           struct firn_error *err);
+/* The number of the order whose switch is under way, in any process; 0: none.
+ */
+FIRN_API uint64_t firn_join_under_way(const struct firn_join *join);
 /* Process 0, instead of the calls from firn_join_meet() on: there is no next
  * step, so the order is given up. */
 FIRN_API void firn_join_withdraw(struct firn_join *join, uint64_t order,
                                  const char *why);
+
+/* --- the supervisor's side, for launchers of their own ---------------------
+ *
+ * The board is memory without a name; processes of the job inherit its
+ * descriptor and have FIRN_JOIN=/proc/self/fd/N. Joiners also have
+ * FIRN_JOIN_ORDER, and RANK and WORLD_SIZE of the new layout. */
+struct firn_join_board;
+enum firn_join_state {
+    FIRN_JOIN_STATE_IDLE,
+    FIRN_JOIN_STATE_PREPARING,
+    FIRN_JOIN_STATE_SWITCHING,
+    FIRN_JOIN_STATE_DONE,   /* leavers exit with status 0 */
+    FIRN_JOIN_STATE_FAILED, /* the old layout trains on; end the joiners */
+};
+struct firn_join_told {
+    int state;                 /* enum firn_join_state */
+    int can;                   /* 1: the trainer takes orders */
+    double pause_s, prepare_s; /* of the last order that is over */
+    uint64_t step;
+    char why[200];
+};
+FIRN_API enum firn_status firn_join_board_new(struct firn_join_board **out,
+                                              int *fd, struct firn_error *err);
+FIRN_API void firn_join_board_free(struct firn_join_board *board);
+/* The number of the new order; 0: one is under way, or it is not valid.
+ * from[new rank] is the old rank, -1: joins; `layout` "": even. */
+FIRN_API uint64_t firn_join_board_order(struct firn_join_board *board, int nold,
+                                        int nnew, const int *from,
+                                        const char *layout, double limit_s);
+FIRN_API struct firn_join_told
+firn_join_board_told(const struct firn_join_board *board);
+/* A joiner ended or is late: false if the switch has begun. */
+FIRN_API bool firn_join_board_give_up(struct firn_join_board *board,
+                                      uint64_t order);
+/* After DONE or FAILED, once the processes that are not needed are gone. */
+FIRN_API bool firn_join_board_clear(struct firn_join_board *board,
+                                    uint64_t order);
 
 FIRN_C_END
 

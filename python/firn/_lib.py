@@ -293,6 +293,19 @@ class Pass(ctypes.Structure):
     _fields_ = [("start", c_size), ("size", c_size), ("weight", c_double)]
 
 
+class JoinTold(ctypes.Structure):
+    """struct firn_join_told"""
+
+    _fields_ = [
+        ("state", c_int),
+        ("can", c_int),
+        ("pause_s", c_double),
+        ("prepare_s", c_double),
+        ("step", c_u64),
+        ("why", ctypes.c_char * 200),
+    ]
+
+
 SWITCH_PREPARE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Error))
 
 
@@ -448,6 +461,40 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_switch_start": ("status", [_OUT, POINTER(SwitchStage), c_size]),
     "firn_switch_ready": (c_bool, [c_void_p]),
     "firn_switch_take": ("status", [c_void_p, POINTER(SwitchTimes)]),
+    "firn_join_open": ("status", [_OUT]),
+    "firn_join_close": (None, [c_void_p]),
+    "firn_join_is_new": (c_bool, [c_void_p]),
+    "firn_join_able": (None, [c_void_p]),
+    "firn_join_due": (c_u64, [c_void_p]),
+    "firn_join_under_way": (c_u64, [c_void_p]),
+    "firn_join_ready": ("status", [c_void_p]),
+    "firn_join_withdraw": (None, [c_void_p, c_u64, c_char_p]),
+    "firn_join_meet": ("status", [c_void_p, c_u64, POINTER(GroupConfig), c_size]),
+    "firn_join_rank": (c_int, [c_void_p]),
+    "firn_join_nprocs": (c_int, [c_void_p]),
+    "firn_join_layout": (c_bool, [c_void_p, c_int, POINTER(c_int)]),
+    "firn_join_send": ("status", [c_void_p, c_void_p, c_size]),
+    "firn_join_share": (
+        "status",
+        [c_void_p, c_char_p, c_size, _OUT, POINTER(c_size)],
+    ),
+    "firn_join_form": (
+        "status",
+        [c_void_p, POINTER(GroupConfig), c_char_p, _OUT],
+    ),
+    "firn_join_agree": (
+        "status",
+        [c_void_p, c_void_p, c_char_p, c_u64, POINTER(c_bool)],
+    ),
+    "firn_join_board_new": ("status", [_OUT, POINTER(c_int)]),
+    "firn_join_board_free": (None, [c_void_p]),
+    "firn_join_board_order": (
+        c_u64,
+        [c_void_p, c_int, c_int, POINTER(c_int), c_char_p, c_double],
+    ),
+    "firn_join_board_told": (JoinTold, [c_void_p]),
+    "firn_join_board_give_up": (c_bool, [c_void_p, c_u64]),
+    "firn_join_board_clear": (c_bool, [c_void_p, c_u64]),
 }
 
 

@@ -16,6 +16,7 @@
 #include "cli/flags.h"
 #include "cli/output.h"
 #include "cli/trace_export.h"
+#include "cli/trace_import.h"
 #include "cli/trace_stat.h"
 #include "core/llmjobs.h"
 #include "trace/serving.h"
@@ -122,11 +123,21 @@ static int run_stat(int argc, char **argv)
 /* --- convert --- */
 
 struct convert_args {
-    const char *out;
+    const char *out, *from, *map;
     bool strict;
 };
 
 static const struct flag convert_flags[] = {
+    {"from", 0, "PROGRAM",
+     "read a table of another program: sacct (output of 'sacct -a -P -o "
+     "JobID,User,Submit,ElapsedRaw,AllocTRES')",
+     flag_text, offsetof(struct convert_args, from)},
+    {"map", 0, "FIELD=COLUMN,...",
+     "read any table with a line of names: which column holds name, submit, "
+     "gpus, duration, user and app, e.g. "
+     "'submit=Submit,gpus=AllocTRES:gres/gpu,"
+     "duration=Elapsed'; usual names are found without it",
+     flag_text, offsetof(struct convert_args, map)},
     {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
      offsetof(struct convert_args, out)},
     {"strict", 0, NULL, "fail on the first invalid or unsorted row", flag_yes,
@@ -206,6 +217,37 @@ static enum firn_status convert(const char *path,
     return status;
 }
 
+/* A table of another program. */
+static enum firn_status import_table(const char *path,
+                                     const struct convert_args *args,
+                                     struct firn_error *err)
+{
+    struct trace_import report;
+    struct firn_buf text = {0};
+    struct sink sink;
+    enum firn_status status =
+        trace_import(path, args->from, args->map, &text, &report, err);
+    if (status == FIRN_OK && report.bad > 0 && args->strict)
+        status = firn_fail(err, FIRN_EDATA, "%s: %s", path, report.first);
+    if (status == FIRN_OK && args->out != NULL && is_same_file(path, args->out))
+        status =
+            firn_fail(err, FIRN_EINVAL,
+                      "%s: the output file is the table itself", args->out);
+    if (status == FIRN_OK)
+        status = sink_open(&sink, args->out, err);
+    if (status == FIRN_OK) {
+        buf_add(&sink.buf, text.at, text.n);
+        status = sink_close(&sink, err);
+        fprintf(stderr,
+                "firn trace: %ld jobs; left out: %ld rows without GPUs or a "
+                "run, %ld unreadable%s%s\n",
+                report.jobs, report.not_gpu, report.bad,
+                report.bad > 0 ? ", the first: " : "", report.first);
+    }
+    buf_release(&text);
+    return status;
+}
+
 static int run_convert(int argc, char **argv)
 {
     struct convert_args args = {0};
@@ -215,7 +257,10 @@ static int run_convert(int argc, char **argv)
         rc = flags_operands(&convert_page, argc, argv, 1, 1, "trace");
     if (rc >= 0)
         return rc;
-    return convert(argv[1], &args, &err) == FIRN_OK ? 0 : failed(&err);
+    bool is_table = args.from != NULL || args.map != NULL;
+    enum firn_status status = is_table ? import_table(argv[1], &args, &err)
+                                       : convert(argv[1], &args, &err);
+    return status == FIRN_OK ? 0 : failed(&err);
 }
 
 /* --- gen --- */

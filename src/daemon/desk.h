@@ -119,6 +119,7 @@ struct desk {
     struct liveforecast *forecast;
     struct livehistory *history;
     struct memseen *memory; /* of language models; NULL: not read yet */
+    bool readmits;          /* waiting jobs, so that they keep their order */
     struct livemerge *merges;
     double looked_s; /* whether a job takes longer than guessed */
     /* Of one decision, for behind it. */

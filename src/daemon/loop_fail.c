@@ -99,28 +99,33 @@ static void judge_memory(struct loop *loop, struct live_job *job,
                          struct happening *what, char why[LIVE_TEXT])
 {
     int most = job->ask.retry_on_failure ? job->ask.retries_max : 0;
-    enum loop_memory plan = loop_memory_ran_out(loop, job, why);
+    char told[LIVE_TEXT] = "";
+    enum loop_memory plan = loop_memory_ran_out(loop, job, told);
+    const char *colon = told[0] != '\0' ? ": " : "";
     what->event = LIFE_FAILED_MEMORY;
-    if (plan != LOOP_MEMORY_UNKNOWN) {
+    if (plan == LOOP_MEMORY_REPLAN || plan == LOOP_MEMORY_NO_PLAN) {
         if (plan == LOOP_MEMORY_REPLAN && job->nretries <= most)
             what->facts |= LIFE_IS_MAY_RETRY;
+        snprintf(why, LIVE_TEXT, "ran out of memory: %.230s", told);
         return;
     }
     double need = more_memory(loop, job, desk_track(&loop->desk, job->id));
     if (job->nretries > most || need <= 0) {
         snprintf(why, LIVE_TEXT,
-                 "ran out of memory%s; ask for larger GPUs (gpu:) or use a "
-                 "smaller batch",
+                 "ran out of memory%s%s%.90s; ask for larger GPUs (gpu:) or "
+                 "use a smaller batch",
                  need > 0 ? " again"
                  : desk_type_is_fixed(&loop->desk, job)
                      ? " on the type of GPUs that it keeps to"
-                     : " on the largest GPUs there are");
+                     : " on the largest GPUs there are",
+                 colon, told);
         return;
     }
     what->facts |= LIFE_IS_MAY_RETRY;
     what->mem_gib = need;
     snprintf(why, LIVE_TEXT,
-             "ran out of memory; tried once more with %.1f GiB a GPU", need);
+             "ran out of memory%s%.90s; tried once more with %.1f GiB a GPU",
+             colon, told, need);
 }
 
 void loop_judge_failure(struct loop *loop, struct live_job *job,

@@ -38,6 +38,8 @@ static bool is_outdated(const struct loop *loop, const struct live_job *job,
 {
     struct firn_job_spec spec;
     desk_spec(&loop->desk, job, &spec);
+    if (loop->desk.readmits && in_round->held.nparts == 0)
+        return true;
     return spec.gpus_min != in_round->spec.gpus_min ||
            spec.gpus_max != in_round->spec.gpus_max ||
            spec.gpus != in_round->spec.gpus ||

@@ -8,7 +8,9 @@
  * of memory or at its end. An attempt that ran out of memory is no peak but a
  * lower bound: the ratio is raised until its plan no longer fits, and the job
  * gets another plan if there is one: more GPUs, ZeRO, more passes or a larger
- * type. On GPUs that it shares nothing is learned.
+ * type. A policy that makes no plans has the job tried on GPUs with more
+ * memory, as any other (loop_fail.c). On GPUs that it shares nothing is
+ * learned.
  *
  * Invariants:
  * (1) a ratio is on disk with the change that it comes from (book_wrote);
@@ -88,19 +90,25 @@ static bool predict(const struct loop *loop, const struct live_job *job,
     return is_there;
 }
 
-/* (2) */
+/* (2). A job that is admitted again is behind those that were not: from the
+ * first job of the model on all that wait are, in their order. */
 static void tell_waiting(struct loop *loop, const struct live_job *of)
 {
+    loop->desk.readmits = false;
     for (size_t i = 0; i < book_count(loop->book); i++) {
         struct live_job *job = book_at(loop->book, i);
         const struct track *track = desk_track(&loop->desk, job->id);
         const struct firn_job *in_round =
             track != NULL ? desk_job(&loop->desk, track) : NULL;
-        if (job != of && in_round != NULL && in_round->held.nparts == 0 &&
-            strcmp(job->ask.app, of->ask.app) == 0 &&
-            job->state == LIVE_PENDING)
+        if (job == of || in_round == NULL || in_round->held.nparts > 0 ||
+            job->state != LIVE_PENDING)
+            continue;
+        if (strcmp(job->ask.app, of->ask.app) == 0)
+            loop->desk.readmits = true;
+        if (loop->desk.readmits)
             loop_changed(loop, job);
     }
+    loop->desk.readmits = false;
 }
 
 static void learn(struct loop *loop, struct live_job *job, struct track *track)
@@ -179,7 +187,7 @@ static bool has_plan(const struct loop *loop, const struct live_job *job)
 }
 
 enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
-                                     char why[LIVE_TEXT])
+                                     char told[LIVE_TEXT])
 {
     struct track *track = desk_track(&loop->desk, job->id);
     struct firn_job_spec spec;
@@ -196,14 +204,18 @@ enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
     memseen_put(loop->desk.memory, &spec, &seen);
     save(loop);
     tell_waiting(loop, job);
-    bool goes_on = has_plan(loop, job);
     if (track->memory.attempt == job->attempt && track->memory.most_gib > 0)
         snprintf(most, sizeof most, ", reported %.3g GiB",
                  track->memory.most_gib);
-    snprintf(why, LIVE_TEXT,
-             "ran out of memory: predicted %.3g GiB (at most %.3g) of %.3g GiB "
-             "a GPU%s; memory of %.60s is now predicted %.2f times as large%s",
-             before * plan.expected_gib, before * plan.high_gib, had, most,
+    int n =
+        snprintf(told, LIVE_TEXT,
+                 "predicted %.3g GiB (at most %.3g) of %.3g GiB a GPU%s",
+                 before * plan.expected_gib, before * plan.high_gib, had, most);
+    if (track->granted.how.tensor == 0)
+        return LOOP_MEMORY_TOLD;
+    bool goes_on = has_plan(loop, job);
+    snprintf(told + n, LIVE_TEXT - (size_t)n,
+             "; memory of %.60s is now predicted %.2f times as large%s",
              job->ask.app, firn_peak_ratio(&seen) / before,
              goes_on ? "" : ", and no plan fits");
     return goes_on ? LOOP_MEMORY_REPLAN : LOOP_MEMORY_NO_PLAN;

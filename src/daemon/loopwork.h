@@ -169,14 +169,15 @@ void loop_memory_ended(struct loop *loop, struct live_job *job,
                        const struct firn_event *event);
 
 enum loop_memory {
-    LOOP_MEMORY_UNKNOWN, /* nothing is predicted of it; `why` is as it was */
+    LOOP_MEMORY_UNKNOWN, /* nothing is predicted of it; `told` is as it was */
+    LOOP_MEMORY_TOLD,    /* the policy makes no plans */
     LOOP_MEMORY_REPLAN,  /* another plan fits */
     LOOP_MEMORY_NO_PLAN,
 };
-/* It ran out of memory: raises the prediction of its model and mode. `why`
+/* It ran out of memory: raises the prediction of its model and mode. `told`
  * gets predicted beside seen. */
 enum loop_memory loop_memory_ran_out(struct loop *loop, struct live_job *job,
-                                     char why[LIVE_TEXT]);
+                                     char told[LIVE_TEXT]);
 /* Appends an object, predicted and seen of the plan that the job has; nothing
  * when it has none. */
 void loop_memory_json(const struct loop *loop, const struct live_job *job,

@@ -115,8 +115,31 @@ void memseen_save(const struct memseen *seen, struct firn_buf *out)
 static bool is_sound(const struct firn_peak_seen *seen)
 {
     return seen->mean >= 0 && seen->mean <= 2 && seen->floor >= 0 &&
-           seen->floor <= 2 && seen->n >= 0 && seen->failures >= 0 &&
-           (seen->n == 0 || seen->mean > 0);
+           seen->floor <= 2 && (seen->n == 0 || seen->mean > 0);
+}
+
+/* Cuts the next word off a line; "" at its end. */
+static char *next_word(char **at)
+{
+    char *word = *at;
+    size_t n = strcspn(word, " ");
+    *at = word + n + (word[n] == ' ');
+    word[n] = '\0';
+    return word;
+}
+
+static bool read_line(char *line, struct entry *out)
+{
+    long n, failures;
+    if (!str_double(next_word(&line), &out->seen.mean) ||
+        !str_double(next_word(&line), &out->seen.floor) ||
+        !str_int(next_word(&line), 0, 1000000, &n) ||
+        !str_int(next_word(&line), 0, 1000000, &failures) || *line == '\0')
+        return false;
+    out->seen.n = (int)n;
+    out->seen.failures = (int)failures;
+    str_copy(out->key, sizeof out->key, line);
+    return is_sound(&out->seen);
 }
 
 void memseen_load(struct memseen *seen, const char *text)
@@ -125,16 +148,9 @@ void memseen_load(struct memseen *seen, const char *text)
         size_t n = strcspn(text, "\n");
         struct entry entry = {0};
         char line[KEY_MAX + 128];
-        int at = 0;
         snprintf(line, sizeof line, "%.*s", (int)n, text);
-        if (n < sizeof line &&
-            sscanf(line, "%lf %lf %d %d %n", &entry.seen.mean,
-                   &entry.seen.floor, &entry.seen.n, &entry.seen.failures,
-                   &at) == 4 &&
-            at > 0 && line[at] != '\0' && is_sound(&entry.seen)) {
-            str_copy(entry.key, sizeof entry.key, line + at);
+        if (n < sizeof line && read_line(line, &entry))
             put(seen, &entry);
-        }
         text += n + (text[n] == '\n');
     }
 }

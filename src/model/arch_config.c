@@ -63,6 +63,7 @@ enum key {
     K_NORM_BEFORE,
     K_NORM_AFFINE,
     K_LOGIT_CAP,
+    K_SCORE_CAP,
     K_PARALLEL,
     K_RMS_EPS,
     KEYS
@@ -125,6 +126,7 @@ static const struct {
     {K_NORM_BEFORE, "do_layer_norm_before"},
     {K_NORM_AFFINE, "layer_norm_elementwise_affine"},
     {K_LOGIT_CAP, "final_logit_softcapping"},
+    {K_SCORE_CAP, "attn_logit_softcapping"},
     {K_PARALLEL, "use_parallel_residual"},
     {K_RMS_EPS, "rms_norm_eps"},
 };
@@ -494,7 +496,10 @@ static enum firn_status build(const struct config *c, struct firn_arch *a)
         a->is_tied = flag(c, K_TIED, family->is_tied);
     if (flag(c, K_USES_WINDOW, true))
         FIRN_TRY(take(c, K_WINDOW, 0, 0, &a->window));
-    a->has_logit_cap = flag(c, K_LOGIT_CAP, false);
+    /* gemma2 has both caps unless the file says null. */
+    bool has_caps = family->has_score_cap;
+    a->has_logit_cap = flag(c, K_LOGIT_CAP, has_caps && !c->name[K_LOGIT_CAP]);
+    a->has_score_cap = flag(c, K_SCORE_CAP, has_caps && !c->name[K_SCORE_CAP]);
     if (strcmp(a->family, "gpt_neox") == 0)
         a->is_parallel = flag(c, K_PARALLEL, true);
     take_biases(c, a);

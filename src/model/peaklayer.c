@@ -129,11 +129,12 @@ static void keep_norms(const struct firn_peak_job *job,
                      (a->kind == FIRN_ARCH_SEQ2SEQ ? a->ffn : 0);
 }
 
-/* A fused kernel avoids the s x s matrices. */
+/* A fused kernel avoids the s x s matrices; the library has none with tanh on
+ * the scores. */
 static bool is_fused(const struct firn_peak_job *job)
 {
     const struct firn_arch *a = &job->arch;
-    if (job->is_eager)
+    if (job->is_eager || a->has_score_cap)
         return false;
     return job->mode != FIRN_MODE_FP32 || a->kv_heads == a->heads;
 }

@@ -85,6 +85,7 @@ struct curve {
 
 struct rubick {
     double interval_s, steady, gain, least, restart_s;
+    bool plans;
     struct rounds rounds;
     struct map keys;            /* of kinds of jobs */
     VEC(struct curve *) curves; /* by number of the key, then type */
@@ -104,6 +105,8 @@ static const struct firn_option options[] = {
     FIRN_NUMBER(struct rubick, least, "least", "0.2", 0, 1,
                 "a best-effort job begins at no less than that share of the "
                 "speed asked for"),
+    FIRN_BOOL(struct rubick, plans, "plans", "1",
+              "change plans with GPUs; 0: keep those asked for"),
     FIRN_NUMBER(struct rubick, restart_s, "restart", "30", 0, 1e9,
                 "seconds a restart costs jobs that do not name a cost"),
     {0},
@@ -232,7 +235,8 @@ static void draw(struct round *round, const struct firn_job *job, int type,
     vec_reserve(&curve->at, (size_t)curve->most + 1);
     curve->at.n = (size_t)curve->most + 1;
     struct ask ask = {round->view, job, curve, type, round->largest[type]};
-    unsigned parallels = firn_view_parallels(round->view, job);
+    unsigned parallels =
+        round->rubick->plans ? firn_view_parallels(round->view, job) : 0;
     if (spec->seq <= 0 || !try_llm(round->rubick, &ask))
         for (int n = spec->gpus_min; n <= curve->most; n++)
             try_plans(&ask, n, parallels);

@@ -375,6 +375,14 @@ static void settle(struct firn_join *j, bool committed, const char *why,
     j->ordered_s = 0;
 }
 
+uint64_t firn_join_under_way(const struct firn_join *join)
+{
+    uint64_t word = join != NULL ? atomic_load(&join->board->word) : 0;
+    return firn_join_phase_of(word) == FIRN_JOIN_SWITCHING
+               ? firn_join_number(word)
+               : 0;
+}
+
 void firn_join_withdraw(struct firn_join *join, uint64_t order, const char *why)
 {
     struct firn_join_row row;
@@ -415,11 +423,12 @@ enum firn_status firn_join_agree(struct firn_join *join, struct firn_group *old,
     }
     if (trouble != NULL) /* others may still wait for this process there */
         hang_up(j);
-    enum firn_status status = firn_group_max(old, &failed, err); /* (2) */
+    enum firn_status status =
+        old != NULL ? firn_group_max(old, &failed, err) : FIRN_OK; /* (2) */
     if (status == FIRN_OK) {
         uint64_t answer = failed == 0;
         *committed = failed == 0;
-        if (old->rank == 0)
+        if (j->old_rank == 0)
             settle(j, *committed, trouble, step);
         if (*committed) /* a joiner that died since is found by the new group */
             (void)pour(j, &answer, sizeof answer, false, &why);

@@ -4,6 +4,7 @@
  * sizes when it loads the library, so that a library of another version is
  * refused by a sentence rather than read wrongly.
  */
+#include <firn/join.h>
 #include <firn/train.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ size_t firn_struct_size(const char *name)
         OF(firn_task_mix),       OF(firn_task_guard),
         OF(firn_pass),           OF(firn_switch_stage),
         OF(firn_batch_noise),    OF(firn_switch_times),
-        OF(firn_train_config),
+        OF(firn_train_config),   OF(firn_join_told),
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)

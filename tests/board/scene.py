@@ -69,6 +69,8 @@ class Scene:
     def close(self):
         """Ends all jobs, then firnd."""
         if self.process is not None and self.process.poll() is None:
+            for node in self.get("/nodes")["nodes"][:20]:  # so that no waiting job takes the place of one that ends
+                self.call("POST", f"/nodes/{node['name']}/drain")
             for job in self.get("/jobs?limit=100000&state=starting,running,resizing,preempting,completing")["jobs"]:
                 try:
                     self.call("POST", f"/jobs/{job['id']}/cancel")

@@ -122,8 +122,8 @@ class Browser:
             file.write(base64.b64decode(self.call("GET", "/screenshot")))
 
     def console(self):
-        """What the page complained about so far: errors, and what its policy refused."""
-        return [line["message"] for line in self.call("POST", "/se/log", {"type": "browser"}) if line["level"] in ("SEVERE", "WARNING")]
+        """Errors of scripts, and what the policy of the page refused, so far."""
+        return [line["message"] for line in self.call("POST", "/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
 
     def close(self):
         try:

@@ -14,11 +14,11 @@ export PYTHONPATH
 more= # what takes minutes and a quiet machine
 [ -z "${FIRN_SOAK:-}" ] || more="test_costs test_types"
 # shellcheck disable=SC2086 # words
-TMPDIR=$tmp "$python" -m unittest ${FIRN_PYTHON_TESTS:-test_wrappers test_elastic test_loader \
+TMPDIR=$tmp "$python" tests/python/suite.py ${FIRN_PYTHON_TESTS:-test_wrappers test_elastic test_loader \
     test_freeze test_finetune test_orders test_d2 test_examples test_guards \
     test_transformers test_accelerate test_lightning test_table test_options \
-    test_wheel test_parallel test_partners test_sums test_batches test_folding \
-    test_bench_train} $more >"$tmp/out" 2>&1 || {
+    test_wheel test_parallel test_partners test_sums test_batches test_course \
+    test_folding test_bench_train} $more >"$tmp/out" 2>&1 || {
     cat "$tmp/out"
     fail "tests of the PyTorch layer failed"
 }

@@ -1,7 +1,7 @@
 /* peakrows.c - rows of profiles/h200/modern_memory.csv as jobs of firn/peak.h.
  *
  * A row names a file of bench/gpu/configs and how many of its layers were
- * built. gemma2 was measured with eager attention, all others with sdpa.
+ * built.
  */
 #include "lib/peakrows.h"
 
@@ -64,7 +64,6 @@ static enum firn_status read_row(struct peakrow *row, const struct csv *csv,
     FIRN_TRY(set_words(&row->job, csv, err));
     row->job.seq = (int)csv_number(csv, "seq");
     row->job.micro_batch = (int)csv_number(csv, "micro_batch");
-    row->job.is_eager = strcmp(row->family, "gemma2") == 0;
     row->repeat = (int)csv_number(csv, "repeat");
     row->params = csv_number(csv, "params");
     row->trained = csv_number(csv, "trainable");

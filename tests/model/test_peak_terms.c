@@ -129,11 +129,29 @@ static void scores_under_tanh_are_kept_too(void **state)
                "\"num_hidden_layers\":2,\"num_attention_heads\":2,"
                "\"num_key_value_heads\":2,\"head_dim\":4,"
                "\"intermediate_size\":32,\"vocab_size\":100}");
-    set(&j, "attention", "eager");
-    /* bf16: softmax in fp32 and bf16, tanh in bf16: 8 a head and pair. */
+    /* No fused kernel. bf16: softmax in fp32 and bf16, tanh in bf16: 8 a head
+     * and pair. */
     has(&j, FIRN_TERM_MATRICES, 2 * 8 * 2 * TOKENS * 16);
     set(&j, "precision", "fp32");
     has(&j, FIRN_TERM_MATRICES, 2 * 8 * 2 * TOKENS * 16);
+    set(&j, "precision", "bf16");
+    j.arch.has_score_cap = false;
+    has(&j, FIRN_TERM_MATRICES, 0);
+}
+
+static void a_config_may_say_that_gemma2_has_no_caps(void **state)
+{
+    (void)state;
+#define GEMMA2(more)                                                        \
+    "{\"model_type\":\"gemma2\",\"hidden_size\":8,\"num_hidden_layers\":2," \
+    "\"num_attention_heads\":2,\"intermediate_size\":32,"                   \
+    "\"vocab_size\":100" more "}"
+    struct firn_peak_job j = job_of(GEMMA2(""));
+    assert_true(j.arch.has_score_cap && j.arch.has_logit_cap);
+    j = job_of(GEMMA2(",\"attn_logit_softcapping\":null"));
+    assert_true(!j.arch.has_score_cap && j.arch.has_logit_cap);
+    j = job_of(GEMMA2(",\"final_logit_softcapping\":null"));
+    assert_true(j.arch.has_score_cap && !j.arch.has_logit_cap);
 }
 
 static void queries_joined_anew_cost_a_copy_of_the_output(void **state)
@@ -294,6 +312,7 @@ int main(void)
         cmocka_unit_test(adapters_on_experts_are_added_to_a_copy_of_them),
         cmocka_unit_test(autocast_does_not_reach_experts),
         cmocka_unit_test(scores_under_tanh_are_kept_too),
+        cmocka_unit_test(a_config_may_say_that_gemma2_has_no_caps),
         cmocka_unit_test(queries_joined_anew_cost_a_copy_of_the_output),
         cmocka_unit_test(a_tied_embedding_has_three_gradients),
         cmocka_unit_test(kept_gradients_are_there_at_the_loss),

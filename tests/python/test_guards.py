@@ -116,7 +116,7 @@ class Refused(unittest.TestCase):
             self.refuses("DistributedDataParallel", ddp, sgd(model), Rows())
             try:
                 from torch.distributed.fsdp import fully_shard
-            except ImportError:  # PyTorch before 2.6
+            except (ImportError, ValueError):  # before 2.6; 1.13 on Python 3.11
                 return {}
             from torch.distributed.device_mesh import init_device_mesh
 
@@ -261,6 +261,9 @@ class Turns(unittest.TestCase):
         with self.assertRaisesRegex(FirnError, "weights changed during a turn"):
             self.loop(clip)
 
+    @unittest.skipIf(
+        torch.__version__.startswith("1."), "zero_grad() leaves zeros before PyTorch 2.0"
+    )
     def test_gradients_cleared_after_the_backward_pass_are_refused(self) -> None:
         with self.assertRaisesRegex(FirnError, r"remove zero_grad\(\)"):
             self.loop(lambda model, optimizer: optimizer.zero_grad())

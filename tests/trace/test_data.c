@@ -142,6 +142,17 @@ static void published_titan_and_easyscale_traces_are_read(void **state)
     assert_int_equal(easy.nominal, 68);
 }
 
+static void published_rubick_workloads_are_read(void **state)
+{
+    (void)state;
+    struct totals base =
+        read_data("rubick/workloads/workload-base.csv", "rubick");
+    assert_int_equal(base.jobs, 406);
+    assert_int_equal(base.bad + base.unsorted + base.nominal, 0);
+    assert_int_equal(read_data("rubick/workloads/naive.csv", "rubick").jobs,
+                     10);
+}
+
 static void published_muri_and_sjf_bsbf_traces_are_read(void **state)
 {
     (void)state;
@@ -213,6 +224,7 @@ int main(void)
         cmocka_unit_test(published_pollux_and_sia_workloads_are_read),
         cmocka_unit_test(published_philly_traces_are_read),
         cmocka_unit_test(published_titan_and_easyscale_traces_are_read),
+        cmocka_unit_test(published_rubick_workloads_are_read),
         cmocka_unit_test(published_muri_and_sjf_bsbf_traces_are_read),
         cmocka_unit_test(published_tiresias_and_chronus_traces_are_read),
         cmocka_unit_test(published_gavel_traces_are_read_by_group),

@@ -122,12 +122,15 @@ static void rubick_jobs_are_elastic_and_name_their_plan(void **state)
            "2: job vit-0,0,2,3163.5,1,64,vit,,0,0,0,,0,-1,0\n"
            "3: job llama7-1,1639,32,779.5,1,64,llama7,,0,0,0,,0,-1,0\n"
            "4: job gpt2-2,3818,4,55.5,1,64,gpt2,,0,0,0,,0,-1,0\n");
-    snprintf(text, sizeof text, "%sx,0,1,bert,4,244,0\ny,0,1,gpt9,4,ga,0\n",
+    snprintf(text, sizeof text,
+             "%sx,0,1,bert,4,244,0\ny,0,1,gpt9,4,ga,0\n"
+             "z,0,1,bert,4,ga,maybe\n",
              head);
     expect_of("rubick", text,
               "2: bad: 'exec_plan' is '244', no plan for 4 GPUs\n"
               "3: bad: 'application' is 'gpt9', no model with measured "
-              "plans\n");
+              "plans\n"
+              "4: bad: 'is_sla' is 'maybe': must be 0 or 1\n");
 }
 
 static void muri_keeps_a_recorded_duration_unless_it_is_stale(void **state)

@@ -47,6 +47,13 @@ class Buffers:
             for kind, at, live in places
         ]
 
+    def rehome(self, threads: Iterable[int], more: "Buffers") -> None:
+        """The buffers of ``threads`` from now on: those that are here, and those
+        of ``more``. The module has no thread's in place until the next enter()."""
+        flat, views = {**more._flat, **self._flat}, {**more._views, **self._views}
+        self._flat = {v: flat[v] for v in threads}
+        self._views = {v: views[v] for v in threads}
+
     def enter(self, thread: int) -> None:
         """The module's buffers are this thread's from now on."""
         for live, view in zip(self.named.values(), self._views[thread]):

@@ -16,7 +16,7 @@ from firn._lib import STEP_PARTS
 from firn.freezer import FROZEN, PASSES
 
 
-_BITS = (21, 15, 25)
+_BITS = (21, 14, 25)
 """Of an order of passes, layers and samples in one number of 63 bits."""
 
 
@@ -56,6 +56,7 @@ class Decides:
         if self.folder and self.options.through != "distributed":
             can.add("executors")  # NCCL refuses two processes on one GPU
         can |= set() if self.why_no_batches() else {"batch"}
+        can |= {"join"} if self.join is not None else set()
         return sorted(can)
 
     def _orders(self) -> tuple[bool, bool, int, int, int]:
@@ -68,14 +69,22 @@ class Decides:
         for value, bits in zip(given, _BITS):
             word |= min(max(value, -1) + 1, (1 << bits) - 1) << at
             at += bits
-        word |= due << at | (heard.stop > 0) << at + 1
+        order = self.join.due() if self.join and self.place.rank == 0 else 0
+        word |= due << at | (order > 0) << at + 1 | (heard.stop > 0) << at + 2
         word = self.group.max(word)
+        self._resizes = bool(word >> at + 1 & 1)
+        stops, due = bool(word >> at + 2), bool(word >> at & 1)
+        if order and (stops or not self._resizes):
+            self.join.withdraw(order, "the job was asked to stop")
+            self._resizes = False
+        elif stops:
+            self._resizes = False
         found, at = [], 0
         for bits in _BITS:
             found.append((word >> at & (1 << bits) - 1) - 1)
             at += bits
         passes, frozen, batch = found
-        return bool(word >> at + 1), bool(word >> at & 1), frozen, passes, batch
+        return stops, due, frozen, passes, batch
 
     def _unsaved_s(self) -> float:
         """Seconds since the last checkpoint, or since it began."""

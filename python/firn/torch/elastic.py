@@ -34,11 +34,12 @@ from typing import Any, Iterator
 import torch
 from torch import nn
 
-from firn import EXIT_CHECKPOINT, FirnError
+from firn import EXIT_CHECKPOINT, FirnError, tree
 from firn._lib import STEP_PARTS, lib
 from firn.group import Place, amount_of, number_of
+from firn.join import Join
 from firn.report import Reporter
-from firn.torch import guards, hashing, reduce, states, streams, sums
+from firn.torch import guards, hashing, joining, reduce, states, streams, sums
 from firn.torch.after import begin_after
 from firn.torch.batching import Batches
 from firn.torch.buffers import Buffers
@@ -103,7 +104,7 @@ class Elastic(Decides, Batches):
         keep_to_share(self.device)
         self.step = self.ordinary = self._due = 0
         self.message = ""
-        self.stopped = False
+        self.stopped = self.left = False
         self.loss = 0.0
         self.epoch_loss: float | None = None
         self._open_target()
@@ -119,13 +120,19 @@ class Elastic(Decides, Batches):
         self._said_can = False
         self._reset_times()
         self._clear_turn()
+        self._resizes = False
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
         self._open_batches()
         self._open_threads()
         guards.check_saved(self)
-        self.resumed = bool(o.resume and self.folder and resume(self))
+        self._open_join()
+        if self.join is not None and self.join.is_new:
+            joining.join_running(self)
+            self.resumed = True
+        else:
+            self.resumed = bool(o.resume and self.folder and resume(self))
         self.began_with = ""
         if not self.resumed and o.partner is None:
             begin_after(self)
@@ -145,6 +152,17 @@ class Elastic(Decides, Batches):
         """Bytes of gradients that this process handed over so far, by whichever
         way they go."""
         return int(getattr(self.reducer, "nbytes", self.group.nbytes))
+
+    def _open_join(self) -> None:
+        """Processes may come and go between two steps, where the launcher can
+        start and end them (FIRN_JOIN)."""
+        self.join = Join.open()
+        if self.join is None or joining.why_not(self) is None:
+            if self.join is not None:
+                self.join.able()
+        elif not self.join.is_new:
+            self.join.close()
+            self.join = None
 
     def _folder_of_job(self) -> str | None:
         """Where the scheduler wants the checkpoints."""
@@ -197,6 +215,10 @@ class Elastic(Decides, Batches):
     def _open_group(self) -> None:
         """The other processes, the way of gradients, one set of weights."""
         o, place, flat = self.options, self.place, self.flat
+        self.join: Join | None = None
+        if joining.is_joiner():
+            self._await_group()
+            return
         self.group, self.reducer, self.sums = sums.open_sums(o, place, flat)
         if "sum" in o.ablate:
             self.reducer = reduce.ByProcess(flat, place, self.reducer)
@@ -205,6 +227,14 @@ class Elastic(Decides, Batches):
         if self.group.max(heard):
             self.freezing.measures = True  # the scheduler wants variances
         self._share_model()
+
+    def _await_group(self) -> None:
+        """A process that joins: its group is formed when all is ready."""
+        o, place = self.options, self.place
+        self.sums = sums.Sums(sums.word_of(o.sum, "FIRN_SUM", tree.ORDERS))
+        self.group = joining.Waiting()
+        self.reducer = reduce.Running(self.flat, place.nthreads, self.sums.order)
+        self.reporter = Reporter(place.rank == 0, o.partner)
 
     def _share_model(self) -> None:
         """Process 0's parameters and buffers in all, as DDP does."""
@@ -392,6 +422,7 @@ class Elastic(Decides, Batches):
         self._not_in_a_step()
         while self._goes_on():
             yield from self.turns()
+        self._exit_if_left()
         self._end()
         self._exit_if_stopped()
 
@@ -606,14 +637,30 @@ class Elastic(Decides, Batches):
         decided, self._decided = self._decided, False
         decided = self._obey(frozen, passes, batch) or decided
         if self.done:
+            self._withdraw()
             return False
         if stop or self._stop_now:
+            self._withdraw()
             self.stopped = True
             return False
         often = o.every_steps and self.step and self.step % o.every_steps == 0
         if decided or often or due:
             self.save()
-        return True
+        return self._resize_if_due()
+
+    def _resize_if_due(self) -> bool:
+        """The switch that process 0 has announced; False: this process leaves."""
+        if not self._resizes or self.join is None:
+            return True
+        self._resizes = False
+        self.left = not joining.switch(self, self.join.under_way())
+        return not self.left
+
+    def _withdraw(self) -> None:
+        """There is no next step: a switch that was announced is given up."""
+        if self._resizes and self.join is not None and self.place.rank == 0:
+            self.join.withdraw(self.join.under_way(), "the training ends")
+        self._resizes = False
 
     def _close_epoch(self) -> None:
         """At the end of an epoch, once: decisions, on_epoch, a report."""
@@ -713,6 +760,12 @@ class Elastic(Decides, Batches):
         self._inside = -1
         states.give(self._outside, self._cuda_device())
 
+    def _exit_if_left(self) -> None:
+        """Ends the process if the others go on without it."""
+        if self.left:
+            self.close()
+            sys.exit(0)
+
     def _exit_if_stopped(self) -> None:
         """Ends the process if it was ordered to stop."""
         if self.stopped and self.options.on_stop == "exit":
@@ -732,6 +785,8 @@ class Elastic(Decides, Batches):
         self.reporter.close()
         self.freezer.close()
         self.group.close()
+        if self.join is not None:
+            self.join.close()
 
     def __enter__(self) -> "Elastic":
         return self

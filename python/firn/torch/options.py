@@ -120,6 +120,10 @@ class Options:
     """Begins with the newest complete checkpoint in the folder, if there is one."""
     also: Mapping[str, Any] = field(default_factory=dict)
     """Further objects with state_dict() that belong into checkpoints."""
+    warm_up: Callable[["Elastic"], None] | None = None
+    """Called in a process that joins a running job, before it says that it is
+    ready: a forward and backward pass on made-up data there takes the time of a
+    first step out of the pause (docs/resize.md)."""
     report_every: int = 10
     """Steps between two reports to the scheduler."""
     batch_orders: bool = True

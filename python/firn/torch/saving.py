@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import TYPE_CHECKING, Any, Container, Iterable
+from typing import TYPE_CHECKING, Any, Container, Iterable, Iterator
 
 import torch
 
@@ -62,6 +62,9 @@ def _tensor(view: View) -> torch.Tensor:
     """A section as a tensor of its own."""
     if view.kind not in DTYPE:
         raise FirnError(f"section '{view.name}' is no tensor")
+    held = getattr(view, "tensor", None)
+    if held is not None:  # in memory, from another process (joining.py)
+        return held
     data = bytearray(view.bytes())
     if not data:
         return torch.empty(view.shape, dtype=DTYPE[view.kind])
@@ -206,35 +209,42 @@ def _progress(job: "Elastic") -> list[int]:
     ]
 
 
+def shared_sections(
+    job: "Elastic",
+) -> "Iterator[tuple[str, bytes | torch.Tensor]]":
+    """All that is the same in every process, by the name of its section."""
+    yield "train/progress", torch.tensor(_progress(job), dtype=torch.int64)
+    yield "train/sum", job.sums.order.encode()
+    yield "train/decisions", job.freezer.save()
+    if job.paired:
+        yield "train/both", torch.tensor(job.both)
+    yield "train/meansq", job.freezing.profile.means
+    batch = job.saved_batch()
+    if batch is not None:
+        yield "train/batch", torch.tensor(batch)
+    skip: Container[str] = ()
+    if not job.options.save_frozen:
+        skip = _backbone(job)
+        yield "train/backbone", torch.tensor(_identity(job), dtype=torch.int64)
+    if job.finished:
+        yield "train/finished", torch.ones(1, dtype=torch.int64)
+    yield from _shared(job, skip)
+    for name, thing in _objects(job).items():
+        text, tensors = pack(thing.state_dict(), name)
+        yield f"{name}/state", text.encode()
+        yield from tensors.items()
+
+
 def _write(job: "Elastic", threads: list[bytes]) -> None:
     """Process 0 writes the file."""
     os.makedirs(job.folder, exist_ok=True)
     writer = Writer(job.folder, job.name, job.step)
     try:
-        progress = torch.tensor(_progress(job), dtype=torch.int64)
-        _put(writer, _section("train/progress", progress))
-        writer.put("train/sum", job.sums.order.encode())
-        writer.put("train/decisions", job.freezer.save())
-        if job.paired:
-            _put(writer, _section("train/both", torch.tensor(job.both)))
-        _put(writer, _section("train/meansq", job.freezing.profile.means))
-        batch = job.saved_batch()
-        if batch is not None:
-            _put(writer, _section("train/batch", torch.tensor(batch)))
-        skip: Container[str] = ()
-        if not job.options.save_frozen:
-            skip = _backbone(job)
-            identity = torch.tensor(_identity(job), dtype=torch.int64)
-            _put(writer, _section("train/backbone", identity))
-        if job.finished:
-            _put(writer, _section("train/finished", torch.ones(1, dtype=torch.int64)))
-        for name, tensor in _shared(job, skip):
-            _put(writer, _section(name, tensor))
-        for name, thing in _objects(job).items():
-            text, tensors = pack(thing.state_dict(), name)
-            writer.put(f"{name}/state", text.encode())
-            for key, tensor in tensors.items():
-                _put(writer, _section(key, tensor))
+        for name, value in shared_sections(job):
+            if isinstance(value, bytes):
+                writer.put(name, value)
+            else:
+                _put(writer, _section(name, value))
         sections = [s for part in threads for s in _of_bytes(part)]
         for section in sorted(sections, key=lambda s: int(s[0].split("/")[1])):
             _put(writer, section)

@@ -1,0 +1,461 @@
+/* trace_import.c - reads tables of other programs by a mapping of columns.
+ *
+ * A table has a line of names and cells divided by '|' (sacct -P), tabs or
+ * commas; the division is that of the first line. A mapping says which column
+ * holds what:
+ * "submit=Submit,gpus=AllocTRES:gres/gpu,duration=Elapsed,user=User". Behind a
+ * colon stands the key of a cell that is a list "cpu=8,gres/gpu=2".
+ *
+ * (1) submit, gpus and duration are needed. What a mapping does not name is
+ *     guessed from usual names of columns; what cannot be guessed is an error
+ *     that names the columns there are.
+ * (2) Times without a zone are taken as UTC: only differences count, and these
+ *     are off by an hour where a clock was changed in between.
+ * (3) Rows of steps ("12.batch"), without GPUs or without a run are counted and
+ *     left out; so are rows that cannot be read, the first of which is named.
+ *
+ * Cost: the jobs are kept in memory for the sort.
+ */
+#include "cli/trace_import.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/lines.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/vec.h"
+#include "cli/flags.h"
+#include "trace/write.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELLS_MAX = 128, NAME_LENGTH = 64 };
+
+enum field { NAME, SUBMIT, GPUS, DURATION, USER, APP, NFIELDS };
+
+/* Usual names of columns; the first that a table has is taken. */
+static const struct {
+    const char *key;
+    const char *usual[10];
+} fields[NFIELDS] = {
+    [NAME] = {"name", {"JobID", "job_id", "id", "name", "JobName", NULL}},
+    [SUBMIT] = {"submit",
+                {"Submit", "submit_time", "submit_s", "submitted",
+                 "arrival_time", "arrival", NULL}},
+    [GPUS] = {"gpus",
+              {"AllocTRES:gres/gpu", "ReqTRES:gres/gpu", "AllocGRES", "ReqGRES",
+               "gpus", "num_gpus", "num_gpu", "gpu_num", NULL}},
+    [DURATION] = {"duration",
+                  {"ElapsedRaw", "Elapsed", "duration", "duration_s", "runtime",
+                   "run_time", NULL}},
+    [USER] = {"user", {"User", "user", "Account", NULL}},
+    [APP] = {"app", {NULL}},
+};
+
+/* --- cells -----------------------------------------------------------------
+ */
+
+bool trace_import_span(const char *text, double *out_s)
+{
+    struct firn_error ignored;
+    double days = 0, parts[3];
+    int n = 0, used = 0;
+    if (strchr(text, ':') == NULL)
+        return duration_parse(text, out_s, &ignored) == FIRN_OK;
+    const char *dash = strchr(text, '-');
+    if (dash != NULL && dash != text) {
+        if (sscanf(text, "%lf-%n", &days, &used) != 1 || days < 0)
+            return false;
+        text = dash + 1;
+    }
+    for (; n < 3; n++) {
+        char *end;
+        parts[n] = strtod(text, &end);
+        if (end == text || parts[n] < 0)
+            return false;
+        text = end;
+        if (*text == '\0')
+            break;
+        if (*text++ != ':')
+            return false;
+    }
+    if (n == 3 || n == 0)
+        return false;
+    double s = n == 2 ? parts[0] * 3600 + parts[1] * 60 + parts[2]
+                      : parts[0] * 60 + parts[1];
+    *out_s = days * 86400 + s;
+    return true;
+}
+
+/* Days since 1970 of a date in the Gregorian calendar: years begin in March, so
+ * that a leap day is the last of its year. */
+static double days_of(int year, int month, int day)
+{
+    year -= month <= 2;
+    int era = year / 400, of_era = year - era * 400;
+    int of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    int days = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+    return era * 146097.0 + days - 719468;
+}
+
+bool trace_import_moment(const char *text, double *out_s)
+{
+    int year, month, day, hour, minute, used = 0, zone_h = 0, zone_m = 0;
+    double second;
+    char sign[2] = "";
+    if (str_double(text, out_s))
+        return *out_s >= 0;
+    if (sscanf(text, "%4d-%2d-%2d%*[T ]%2d:%2d:%lf%n", &year, &month, &day,
+               &hour, &minute, &second, &used) != 6 ||
+        used == 0 || year < 1970 || month < 1 || month > 12 || day < 1 ||
+        day > 31 || hour < 0 || hour > 24 || minute < 0 || minute > 59 ||
+        !(second >= 0 && second < 61))
+        return false;
+    text += used;
+    if (strcmp(text, "Z") == 0)
+        text++;
+    else if (sscanf(text, "%1[+-]%2d:%2d%n", sign, &zone_h, &zone_m, &used) ==
+             3)
+        text += used;
+    if (*text != '\0')
+        return false;
+    double zone_s = (zone_h * 60.0 + zone_m) * 60 * (sign[0] == '-' ? -1 : 1);
+    *out_s = days_of(year, month, day) * 86400 + hour * 3600.0 + minute * 60.0 +
+             second - zone_s;
+    return true;
+}
+
+bool trace_import_gpus(const char *text, const char *key, int *out)
+{
+    double value;
+    size_t n = strlen(key);
+    *out = 0;
+    if (n > 0) {
+        const char *at = text;
+        while ((at = strstr(at, key)) != NULL &&
+               ((at != text && at[-1] != ',') || at[n] != '='))
+            at++;
+        if (at == NULL)
+            return true;
+        text = at + n + 1;
+    } else if (strncmp(text, "gpu:", 4) == 0) {
+        const char *end = text + strcspn(text, ",(");
+        while (end[-1] != ':')
+            end--;
+        text = end;
+    }
+    if (text[0] == '\0')
+        return true;
+    char number[32];
+    size_t length = strcspn(text, ",(");
+    if (length >= sizeof number)
+        return false;
+    memcpy(number, text, length);
+    number[length] = '\0';
+    if (!str_double(number, &value) || value < 0 || value > 1e6)
+        return false;
+    *out = (int)ceil(value);
+    return true;
+}
+
+/* --- the table
+ * ---------------------------------------------------------------- */
+
+struct column {
+    int at;          /* -1: none */
+    const char *key; /* of a list in the cell; "" for none */
+};
+
+struct job {
+    double submit_s, duration_s;
+    long line;
+    int gpus;
+    const char *name, *user, *app;
+};
+
+struct import {
+    struct arena text;
+    struct lines *lines;
+    char divider;
+    char *cells[CELLS_MAX];
+    int ncells;
+    const char *head[CELLS_MAX];
+    int nhead;
+    struct column columns[NFIELDS];
+    VEC(struct job) jobs;
+};
+
+/* Cuts a line in place; quotes around a cell are taken off. */
+static void cut(struct import *in, char *line)
+{
+    in->ncells = 0;
+    for (char *at = line; in->ncells < CELLS_MAX;) {
+        bool is_quoted = *at == '"' && in->divider == ',';
+        char *to = at += is_quoted;
+        in->cells[in->ncells++] = at;
+        while (*at != '\0' && (is_quoted || *at != in->divider)) {
+            if (is_quoted && at[0] == '"' && at[1] != '"') {
+                is_quoted = false;
+                at++;
+                continue;
+            }
+            at += is_quoted && at[0] == '"';
+            *to++ = *at++;
+        }
+        bool is_last = *at == '\0';
+        *to = '\0';
+        if (is_last)
+            return;
+        at++;
+    }
+}
+
+static int find_column(const struct import *in, const char *name, size_t n)
+{
+    for (int i = 0; i < in->nhead; i++)
+        if (strlen(in->head[i]) == n) {
+            size_t k = 0;
+            while (k < n && tolower((unsigned char)in->head[i][k]) ==
+                                tolower((unsigned char)name[k]))
+                k++;
+            if (k == n)
+                return i;
+        }
+    return -1;
+}
+
+/* "AllocTRES:gres/gpu" */
+static bool take_column(struct import *in, enum field field, const char *text)
+{
+    size_t n = strcspn(text, ":");
+    int at = find_column(in, text, n);
+    if (at < 0)
+        return false;
+    in->columns[field].at = at;
+    in->columns[field].key =
+        text[n] == ':' ? arena_strdup(&in->text, text + n + 1) : "";
+    return true;
+}
+
+static void guess(struct import *in)
+{
+    for (int f = 0; f < NFIELDS; f++)
+        for (int i = 0; in->columns[f].at < 0 && fields[f].usual[i] != NULL;
+             i++)
+            take_column(in, (enum field)f, fields[f].usual[i]);
+}
+
+/* (1) */
+static enum firn_status say_columns(const struct import *in, const char *what,
+                                    struct firn_error *err)
+{
+    struct firn_buf text = {0}, works = {0};
+    for (int i = 0; i < in->nhead; i++)
+        buf_printf(&text, "%s%.40s", i > 0 ? ", " : "", in->head[i]);
+    for (int f = 0; f < NFIELDS; f++) {
+        const struct column *column = &in->columns[f];
+        bool is_needed = f == SUBMIT || f == GPUS || f == DURATION;
+        if (column->at < 0 && !is_needed)
+            continue;
+        buf_printf(&works, "%s%s=%.40s%s%.40s", works.n > 0 ? "," : "",
+                   fields[f].key,
+                   column->at < 0 ? "COLUMN" : in->head[column->at],
+                   column->at >= 0 && column->key[0] != '\0' ? ":" : "",
+                   column->at >= 0 ? column->key : "");
+    }
+    firn_fail(err, FIRN_EINVAL,
+              "%s; the columns are %.700s; try --map '%.500s'", what, text.at,
+              works.at);
+    buf_release(&text);
+    buf_release(&works);
+    return FIRN_EINVAL;
+}
+
+/* "submit=Submit,gpus=AllocTRES:gres/gpu" */
+static enum firn_status take_map(struct import *in, const char *map,
+                                 struct firn_error *err)
+{
+    char what[200];
+    for (const char *at = map; *at != '\0';) {
+        size_t n = strcspn(at, ","), equals = strcspn(at, "=");
+        char item[256];
+        snprintf(item, sizeof item, "%.*s", n < 255 ? (int)n : 255, at);
+        int f = 0;
+        while (f < NFIELDS && (strlen(fields[f].key) != equals ||
+                               strncmp(fields[f].key, at, equals) != 0))
+            f++;
+        if (equals >= n || f == NFIELDS)
+            return firn_fail(err, FIRN_EINVAL,
+                             "--map: '%.60s' is not FIELD=COLUMN with the "
+                             "fields name, submit, gpus, duration, user, app",
+                             item);
+        if (!take_column(in, (enum field)f, item + equals + 1)) {
+            guess(in);
+            snprintf(what, sizeof what, "--map: there is no column '%.60s'",
+                     item + equals + 1);
+            return say_columns(in, what, err);
+        }
+        at += n + (at[n] == ',');
+    }
+    return FIRN_OK;
+}
+
+static enum firn_status read_head(struct import *in, const char *from,
+                                  const char *map, struct firn_error *err)
+{
+    char *line = lines_next(in->lines);
+    if (line == NULL)
+        return firn_fail(err, FIRN_EDATA, "the table is empty");
+    if (strncmp(line, "\xef\xbb\xbf", 3) == 0)
+        line += 3;
+    in->divider = strchr(line, '|') != NULL    ? '|'
+                  : strchr(line, '\t') != NULL ? '\t'
+                                               : ',';
+    if (from != NULL && in->divider != '|')
+        return firn_fail(err, FIRN_EDATA,
+                         "the first line has no '|': make the table by 'sacct "
+                         "-a -P -o JobID,User,Submit,ElapsedRaw,AllocTRES'");
+    char *names = arena_strdup(&in->text, line);
+    cut(in, names);
+    for (int i = 0; i < in->ncells; i++)
+        in->head[in->nhead++] = str_trim(in->cells[i]);
+    for (int f = 0; f < NFIELDS; f++)
+        in->columns[f] = (struct column){-1, ""};
+    if (map != NULL)
+        FIRN_TRY(take_map(in, map, err));
+    guess(in);
+    static const enum field needed[] = {SUBMIT, GPUS, DURATION};
+    for (int i = 0; i < 3; i++)
+        if (in->columns[needed[i]].at < 0) {
+            char what[80];
+            snprintf(what, sizeof what, "no column for '%s'",
+                     fields[needed[i]].key);
+            return say_columns(in, what, err);
+        }
+    return FIRN_OK;
+}
+
+static const char *cell(const struct import *in, enum field field)
+{
+    int at = in->columns[field].at;
+    return at >= 0 && at < in->ncells ? in->cells[at] : "";
+}
+
+/* NULL: taken, or (with is_gpu false) rightly left out; else what is wrong. */
+static const char *take_row(struct import *in, bool *is_gpu)
+{
+    struct job job = {.line = lines_number(in->lines)};
+    const char *name = cell(in, NAME), *span = cell(in, DURATION);
+    *is_gpu = false;
+    if (in->ncells < in->nhead - 1)
+        return "it has fewer cells than the first line";
+    if (strchr(name, '.') != NULL && in->divider == '|')
+        return NULL; /* a step */
+    if (!trace_import_gpus(cell(in, GPUS), in->columns[GPUS].key, &job.gpus))
+        return "its number of GPUs cannot be read";
+    if (job.gpus == 0 || span[0] == '\0' || strcmp(span, "Unknown") == 0)
+        return NULL;
+    if (!trace_import_span(span, &job.duration_s))
+        return "its duration cannot be read";
+    if (job.duration_s <= 0)
+        return NULL;
+    if (!trace_import_moment(cell(in, SUBMIT), &job.submit_s))
+        return "its submission time cannot be read";
+    char made[NAME_LENGTH];
+    snprintf(made, sizeof made, "j%ld", job.line);
+    job.name = arena_strdup(&in->text, name[0] != '\0' ? name : made);
+    job.user = arena_strdup(&in->text, cell(in, USER));
+    job.app = arena_strdup(&in->text, cell(in, APP));
+    vec_add(&in->jobs, job);
+    *is_gpu = true;
+    return NULL;
+}
+
+static void read_rows(struct import *in, struct trace_import *report)
+{
+    for (char *line; (line = lines_next(in->lines)) != NULL;) {
+        bool is_gpu;
+        if (line[0] == '\0')
+            continue;
+        cut(in, line);
+        const char *wrong = take_row(in, &is_gpu);
+        report->jobs += is_gpu;
+        report->not_gpu += !is_gpu && wrong == NULL;
+        if (wrong == NULL)
+            continue;
+        if (report->bad++ == 0)
+            snprintf(report->first, sizeof report->first, "line %ld: %s",
+                     lines_number(in->lines), wrong);
+    }
+}
+
+static int by_submit(const void *one, const void *two)
+{
+    const struct job *a = one, *b = two;
+    if (a->submit_s != b->submit_s)
+        return a->submit_s < b->submit_s ? -1 : 1;
+    return a->line < b->line ? -1 : a->line > b->line;
+}
+
+static struct firn_job_spec spec_of(const struct job *job, double first_s)
+{
+    return (struct firn_job_spec){.name = job->name,
+                                  .app = job->app,
+                                  .group = job->user,
+                                  .types = "",
+                                  .submit_s = job->submit_s - first_s,
+                                  .gpus = job->gpus,
+                                  .gpus_min = job->gpus,
+                                  .gpus_max = job->gpus,
+                                  .duration_s = job->duration_s,
+                                  .restart_s = -1};
+}
+
+static void write_jobs(struct import *in, struct firn_buf *out)
+{
+    unsigned mask = 0;
+    size_t n = in->jobs.n;
+    qsort(in->jobs.at, n, sizeof *in->jobs.at, by_submit);
+    for (size_t i = 0; i < n; i++) {
+        struct firn_job_spec spec =
+            spec_of(&in->jobs.at[i], in->jobs.at[0].submit_s);
+        mask |= write_mask(&spec);
+    }
+    write_header(out, mask);
+    for (size_t i = 0; i < n; i++) {
+        struct firn_job_spec spec =
+            spec_of(&in->jobs.at[i], in->jobs.at[0].submit_s);
+        write_row(out, &spec, mask);
+    }
+}
+
+enum firn_status trace_import(const char *path, const char *from,
+                              const char *map, struct firn_buf *out,
+                              struct trace_import *report,
+                              struct firn_error *err)
+{
+    struct import in = {0};
+    *report = (struct trace_import){0};
+    if (from != NULL && strcmp(from, "sacct") != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "--from: '%.40s' is not known; there is sacct", from);
+    FIRN_TRY(lines_open(&in.lines, path, err));
+    enum firn_status status = read_head(&in, from, map, err);
+    if (status == FIRN_OK) {
+        read_rows(&in, report);
+        if (report->jobs > 0)
+            write_jobs(&in, out);
+        else
+            status = firn_fail(err, FIRN_EDATA,
+                               "%s: no job that ran on GPUs (%ld rows without "
+                               "GPUs or a run, %ld unreadable%s%s)",
+                               path, report->not_gpu, report->bad,
+                               report->bad > 0 ? "; " : "", report->first);
+    }
+    lines_close(in.lines);
+    vec_release(&in.jobs);
+    arena_release(&in.text);
+    return status;
+}
