@@ -526,7 +526,7 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
-         $(patsubst %,src/daemon/%.c,abilities access api audit boardfiles \
+         $(patsubst %,src/daemon/%.c,abilities access after api audit boardfiles \
            boardsession config config_check config_keep config_live livejob \
            livemetrics ownfolder recover_alloc room tokens)'
 fuzz-built:

@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE /* environ */
 #include "base/buf.h"
+#include "base/mem.h"
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/jobtext.h"
@@ -23,18 +24,20 @@
 #include "cli/livefile.h"
 #include "cli/livewait.h"
 #include "cli/safetext.h"
+#include "cli/sbatch.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct args {
     struct live_args live;
     struct job_flags job;
     struct words files;
-    const char *request;
+    const char *request, *array;
     bool is_held, waits, is_dry, takes_all;
 };
 
@@ -51,6 +54,10 @@ static const struct flag table[] = {
      flag_yes, AT(is_held)},
     {"wait", 0, NULL, "wait for the job to finish; exit with its status",
      flag_yes, AT(waits)},
+    {"array", 0, "A-B[%N]",
+     "submit the command once for each number, with ARRAY_INDEX set to it; at "
+     "most N at a time",
+     flag_text, AT(array)},
     {"env-all", 0, NULL,
      "give the job all variables of the current environment", flag_yes,
      AT(takes_all)},
@@ -66,11 +73,13 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "submit",
     .usage = "[options] -f FILE [-f FILE...]\n"
-             "[options] -- COMMAND [ARGUMENT...]",
+             "[options] -- COMMAND [ARGUMENT...]\n"
+             "[options] SCRIPT [ARGUMENT...]",
     .about = "Submits jobs to firnd and prints their numbers. A printed number "
              "means that the job is stored on disk. A job is a YAML file (-f) "
              "or a command with job options; the command is run without a "
-             "shell.",
+             "shell. A script with #SBATCH lines is taken with their options, "
+             "as one process for all GPUs; what firn ignores of them is named.",
     .table = table,
     .shared = job_flags_table,
     .shared_head = "job options",
@@ -191,7 +200,8 @@ static void take_environment(struct words *words)
     }
 }
 
-static int send_flags(struct batch *batch, char **argv)
+static int send_command(struct batch *batch, const struct job_flags *job,
+                        char **argv)
 {
     struct firn_error err = {0};
     struct firn_buf text = {0};
@@ -199,7 +209,7 @@ static int send_flags(struct batch *batch, char **argv)
     int rc = 1;
     if (getcwd(here, sizeof here) == NULL)
         firn_fail(&err, FIRN_EIO, "the working directory: %s", strerror(errno));
-    else if (job_text(&text, &batch->args->job, argv, here, &err) == FIRN_OK)
+    else if (job_text(&text, job, argv, here, &err) == FIRN_OK)
         live_config_put(&text, NULL, &err);
     if (err.status != FIRN_OK)
         rc = live_failed(&batch->live, &err);
@@ -207,6 +217,148 @@ static int send_flags(struct batch *batch, char **argv)
         rc = send_one(batch, (struct firn_bytes){text.at, text.n}, NULL);
     buf_release(&text);
     return rc;
+}
+
+/* One of an array: its number in its name and environment, and it waits for the
+ * one that is `at_once` before it. */
+static int send_of_array(struct batch *batch, const struct words *numbers,
+                         size_t i, long at_once, char **argv)
+{
+    struct job_flags job = batch->args->job;
+    struct words *env = &job.value[JOB_FIELD_env].words;
+    const char *own = job.value[JOB_FIELD_name].text;
+    const char *first = job.value[JOB_FIELD_waits_for].text;
+    struct firn_buf name = {0}, after = {0}, variable = {0};
+    struct words all = {0};
+    buf_printf(&name, "%s-%s", own != NULL ? own : "array", numbers->at[i]);
+    buf_printf(&variable, "ARRAY_INDEX=%s", numbers->at[i]);
+    for (size_t k = 0; k < env->n; k++)
+        words_add(&all, env->at[k], strlen(env->at[k]));
+    words_add(&all, variable.at, variable.n);
+    if (first != NULL)
+        buf_puts(&after, first);
+    if (at_once > 0 && i >= (size_t)at_once && !batch->args->is_dry)
+        buf_printf(
+            &after, "%sany:%.0f", after.n > 0 ? "," : "",
+            answer_number(json_array_get(batch->answers, i - (size_t)at_once),
+                          "id", 0));
+    job.value[JOB_FIELD_env].words = all;
+    job.value[JOB_FIELD_name].text = name.at;
+    job.value[JOB_FIELD_waits_for].text = after.n > 0 ? after.at : NULL;
+    int rc = send_command(batch, &job, argv);
+    words_release(&all);
+    buf_release(&name);
+    buf_release(&after);
+    buf_release(&variable);
+    return rc;
+}
+
+static int send_flags(struct batch *batch, char **argv)
+{
+    struct words numbers = {0};
+    long at_once = 0;
+    int rc = 0;
+    if (batch->args->array == NULL)
+        return send_command(batch, &batch->args->job, argv);
+    if (!array_read(batch->args->array, &numbers, &at_once))
+        rc = flags_wrong(&page,
+                         "--array '%s' is not like 0-99, 1,3,7 or 0-99%%10 "
+                         "with at most 10000 numbers",
+                         batch->args->array);
+    for (size_t i = 0; i < numbers.n && rc == 0; i++)
+        rc = send_of_array(batch, &numbers, i, at_once, argv);
+    words_release(&numbers);
+    return rc;
+}
+
+/* --- scripts of sbatch ---------------------------------------------------- */
+
+/* A script and the command that runs it; the texts live as long as it. */
+struct script {
+    struct sbatch lines;
+    struct firn_buf path;
+    char gpus[32];
+    struct words argv;
+};
+
+static void put_option(struct args *args, enum job_field_id id,
+                       const char *text)
+{
+    if (text[0] != '\0' && args->job.value[id].text == NULL)
+        args->job.value[id].text = text;
+}
+
+static void say_ignored(const struct script *script, const char *name)
+{
+    struct firn_buf text = {0};
+    for (size_t i = 0; i < script->lines.ignored.n; i++) {
+        buf_puts(&text, i > 0 ? " " : "");
+        safe_puts(&text, script->lines.ignored.at[i]);
+    }
+    if (text.n > 0)
+        fprintf(stderr, "firn submit: %s: ignored: %s\n", name, text.at);
+    buf_release(&text);
+}
+
+/* The interpreter of "#!", the script by its whole path, its arguments. */
+static void make_command(struct script *script, int argc, char **argv)
+{
+    char here[PATH_MAX], *rest = NULL;
+    char *words = script->lines.interpreter;
+    if (words[0] == '\0')
+        words_add(&script->argv, "/bin/sh", 7);
+    for (char *word = strtok_r(words, " \t\r", &rest); word != NULL;
+         word = strtok_r(NULL, " \t\r", &rest))
+        words_add(&script->argv, word, strlen(word));
+    if (argv[1][0] != '/' && getcwd(here, sizeof here) != NULL)
+        buf_printf(&script->path, "%s/", here);
+    buf_puts(&script->path, argv[1]);
+    words_add(&script->argv, script->path.at, script->path.n);
+    for (int i = 2; i < argc; i++)
+        words_add(&script->argv, argv[i], strlen(argv[i]));
+}
+
+/* Is the command such a script? Then its options are those of the job, but for
+ * those that were given, and the command is in script->argv. */
+static bool take_script(struct args *args, struct script *script, int argc,
+                        char **argv)
+{
+    struct firn_buf text = {0};
+    struct firn_error ignored = {0};
+    struct stat st;
+    if (argc < 2 || stat(argv[1], &st) != 0 || !S_ISREG(st.st_mode) ||
+        st.st_size > 1 << 20 ||
+        live_file_read(&text, argv[1], &ignored) != FIRN_OK || text.n == 0 ||
+        memchr(text.at, '\0', text.n) != NULL ||
+        !sbatch_read(&script->lines, text.at)) {
+        buf_release(&text);
+        return false;
+    }
+    buf_release(&text);
+    struct words *types = &args->job.value[JOB_FIELD_types].words;
+    put_option(args, JOB_FIELD_name, script->lines.name);
+    put_option(args, JOB_FIELD_workdir, script->lines.workdir);
+    put_option(args, JOB_FIELD_queue, script->lines.queue);
+    put_option(args, JOB_FIELD_waits_for, script->lines.after);
+    put_option(args, JOB_FIELD_launch, "one");
+    if (sbatch_gpus(&script->lines) > 0)
+        snprintf(script->gpus, sizeof script->gpus, "%ld",
+                 sbatch_gpus(&script->lines));
+    put_option(args, JOB_FIELD_gpus_min, script->gpus);
+    if (script->lines.type[0] != '\0' && types->n == 0)
+        words_add(types, script->lines.type, strlen(script->lines.type));
+    if (script->lines.array[0] != '\0' && args->array == NULL)
+        args->array = script->lines.array;
+    say_ignored(script, argv[1]);
+    make_command(script, argc, argv);
+    return true;
+}
+
+static void script_release(struct script *script)
+{
+    sbatch_release(&script->lines);
+    buf_release(&script->path);
+    words_release(&script->argv);
 }
 
 /* Waits for all jobs; returns the status of the first that failed. */
@@ -257,6 +409,9 @@ static int check(const struct args *args, int argc)
     if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
         return flags_wrong(&page, "-f FILE cannot be combined with a command "
                                   "or with job options");
+    if (args->array != NULL && (args->files.n > 0 || args->request != NULL))
+        return flags_wrong(&page, "--array goes with a command, and without "
+                                  "--request-id");
     if (args->files.n > 0 && args->takes_all)
         return flags_wrong(&page, "--env-all goes with a command; in a job "
                                   "file 'env' lists the variables");
@@ -272,24 +427,35 @@ int cmd_submit(int argc, char **argv)
 {
     struct args args = {0};
     struct batch batch = {.args = &args};
+    struct script script = {0};
     job_flags_init(&args.job);
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc < 0)
         rc = check(&args, argc);
     if (rc < 0) {
         argv[argc] = NULL; /* ends the operands */
+        bool is_script =
+            args.files.n == 0 && take_script(&args, &script, argc, argv);
+        char **command = argv + 1;
+        if (is_script) { /* the list ends with NULL */
+            command = mem_new(script.argv.n + 1, sizeof *command);
+            memcpy(command, script.argv.at, script.argv.n * sizeof *command);
+        }
         args.live.is_offline = args.is_dry;
         if (args.takes_all)
             take_environment(&args.job.value[JOB_FIELD_env].words);
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)
-            rc = submit(&batch, argv + 1);
+            rc = submit(&batch, command);
         live_close(&batch.live);
         json_decref(batch.answers);
+        if (is_script)
+            mem_free(command);
     }
     buf_release(&batch.out);
     words_release(&args.files);
     job_flags_release(&args.job);
+    script_release(&script);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "daemon/after.h"
 #include "daemon/apiwork.h"
 #include "daemon/jobfile.h"
 #include <stdio.h>
@@ -62,6 +63,10 @@ static enum firn_status submit_ask(struct api_call *call, struct live_ask *ask,
         live_ask_release(ask);
         return status;
     }
+    char why[LIVE_TEXT];
+    if (*is_new && (*job)->ask.waits_for[0] != '\0' &&
+        after_judge(host->book, (*job)->ask.waits_for, why) != AFTER_READY)
+        return book_hold_why(host->book, *job, true, now_s, why, err);
     if (is_held && *is_new)
         return book_hold(host->book, *job, true, now_s, err);
     return FIRN_OK;
@@ -96,6 +101,31 @@ static void submit(struct api_call *call, struct live_ask *ask, bool is_held)
     }
 }
 
+/* Names in `after` become numbers. False: it was answered. */
+static bool take_after(struct api_call *call, struct live_ask *ask,
+                       bool is_held)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    if (ask->waits_for[0] == '\0')
+        return true;
+    if (is_held)
+        firn_fail(&err, FIRN_EINVAL,
+                  "a job with 'after' is held by itself: leave out --hold");
+    else
+        after_resolve(call->api->host.book, ask->waits_for, &text, &err);
+    if (err.status == FIRN_OK && text.n > 0) {
+        mem_free(ask->waits_for);
+        ask->waits_for = mem_strdup(text.at);
+    }
+    buf_release(&text);
+    if (err.status == FIRN_OK)
+        return true;
+    live_ask_release(ask);
+    api_fail(call, &err);
+    return false;
+}
+
 void api_job_submit(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;
@@ -107,7 +137,7 @@ void api_job_submit(struct api_call *call)
         count_submit(call, METRIC_SUBMIT_REFUSED);
         http_refuse(call->exchange, 403, "forbidden", err.text);
     } else if (api_query_int(call, "hold", 1, 0, &is_held) &&
-               api_read_ask(call, &ask))
+               api_read_ask(call, &ask) && take_after(call, &ask, is_held != 0))
         submit(call, &ask, is_held != 0);
     else
         count_submit(call, METRIC_SUBMIT_REFUSED);

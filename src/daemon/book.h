@@ -151,6 +151,10 @@ enum firn_status book_retry(struct book *book, struct live_job *job,
                             struct firn_error *err);
 enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
                            double now_s, struct firn_error *err);
+/* The same with another sentence for the event. */
+enum firn_status book_hold_why(struct book *book, struct live_job *job,
+                               bool held, double now_s, const char *why,
+                               struct firn_error *err);
 enum firn_status book_bounds(struct book *book, struct live_job *job,
                              int gpus_min, int gpus_max, double now_s,
                              struct firn_error *err);

@@ -160,12 +160,20 @@ enum firn_status book_orders(struct book *book, struct live_job *job,
 enum firn_status book_hold(struct book *book, struct live_job *job, bool held,
                            double now_s, struct firn_error *err)
 {
+    return book_hold_why(book, job, held, now_s,
+                         held ? "held by its user" : "released by its user",
+                         err);
+}
+
+enum firn_status book_hold_why(struct book *book, struct live_job *job,
+                               bool held, double now_s, const char *why,
+                               struct firn_error *err)
+{
     FIRN_TRY(book_may_change(book, job, err));
     if (job->is_held == held)
         return FIRN_OK;
     job->is_held = held;
-    return book_change(book, job, now_s, held ? "held" : "released",
-                       held ? "held by its user" : "released by its user", err);
+    return book_change(book, job, now_s, held ? "held" : "released", why, err);
 }
 
 /* The number of elastic threads: that of its job file, or of its first start,

@@ -162,6 +162,7 @@ static enum firn_status open_all(struct loop *loop,
     desk_span_recover(&loop->desk);
     FIRN_TRY(open_round(loop, err));
     FIRN_TRY(recover_jobs(loop, err));
+    loop_after_recover(loop);
     FIRN_TRY(loop_nodes_begin(loop, err));
     enum firn_status status = store_commit(loop->store, err);
     if (status != FIRN_OK && status != FIRN_EUNSAVED)
@@ -220,6 +221,7 @@ void loop_close(struct loop *loop)
     dock_close(&loop->dock);
     retain_free(loop->retain);
     mem_free(loop->nodes);
+    vec_release(&loop->waiting);
     config_release(&loop->reread);
     vec_release(&loop->shown);
     arena_release(&loop->shown_text);
@@ -269,6 +271,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     turnwatch_part(watch, TURN_EVENTS);
     desk_span_look(&loop->desk, now_s);
     *next_s = loop_retry(loop, now_s);
+    loop_after_look(loop, now_s);
     if (watch->nevents == MOST_EVENTS)
         *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));

@@ -69,6 +69,7 @@ static const char *trouble(void *arg)
 static void changed(void *arg, struct live_job *job)
 {
     struct loop *loop = arg;
+    loop_after_add(loop, job);
     if (loop->desk.is_thinking)
         vec_add(&loop->desk.arrived, job->id);
     else

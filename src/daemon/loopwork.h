@@ -28,7 +28,9 @@ struct loop {
     struct desk desk;
     struct dock dock;
     struct http *http;
-    struct audit *audit; /* NULL: it cannot be written */
+    struct audit *audit;      /* NULL: it cannot be written */
+    VEC(firn_job_id) waiting; /* for other jobs: loop_after.c */
+    int64_t after_seen;       /* the last event when they were looked at */
     struct api *api;
     struct metrics *metrics;
     struct retain *retain;  /* what is removed at present; NULL: nothing */
@@ -241,6 +243,15 @@ void loop_keep_choice(struct loop *loop);
 void loop_reload(struct loop *loop);
 /* Sets how many jobs are accepted, by the operator's config. */
 void loop_limit_jobs(struct loop *loop, const struct config *config);
+
+/* --- jobs that wait for others: loop_after.c ------------------------------ */
+
+/* A new job, if it waits for others. */
+void loop_after_add(struct loop *loop, const struct live_job *job);
+void loop_after_recover(struct loop *loop);
+/* Releases jobs whose others have ended, and cancels those that wait in vain.
+ */
+void loop_after_look(struct loop *loop, double now_s);
 
 /* --- the HTTP API's host: loop_host.c ------------------------------------ */
 

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/jsonwrite.h"
 #include "base/str.h"
+#include "daemon/after.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 #include <stdio.h>
@@ -319,7 +320,14 @@ static void is_away(const struct loop *loop, const struct live_job *job,
     double now_s = dock_now_s(&loop->dock);
     a->reason = job->reason;
     str_copy(a->text, sizeof a->text, job->why);
-    if (job->is_held) {
+    char waits[LIVE_TEXT];
+    if (job->is_held && job->ask.waits_for[0] != '\0' &&
+        after_judge(loop->book, job->ask.waits_for, waits) == AFTER_WAITS) {
+        a->reason = LIVE_BECAUSE_HELD;
+        str_copy(a->text, sizeof a->text, waits);
+        snprintf(a->next, sizeof a->next,
+                 "firn release %d starts it without waiting", job->id);
+    } else if (job->is_held) {
         a->reason = LIVE_BECAUSE_HELD;
         snprintf(a->text, sizeof a->text, "its user holds it back");
         snprintf(a->next, sizeof a->next, "firn release %d", job->id);

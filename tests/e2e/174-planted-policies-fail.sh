@@ -16,17 +16,15 @@ cd "$(dirname "$0")/../.." || exit 1
 for file in papers/*.yaml; do
     few=$(grep -E '(gen|draw|sample):' "$file" | grep -E '[-:"{ ]use:|traces|- "' |
         grep -Ev '\{1\.\.([2-9][0-9]|[1-9][0-9][0-9])\}' |
-        grep -Ev '\{21\.\.40\}|\{41\.\.60\}')
+        grep -Ev '\{61\.\.120\}|\{121\.\.180\}')
     [ -z "$few" ] || fail "$file: fewer than 20 draws: $few"
     grep -q '^  of: noise' "$file" || continue
     grep -Eq '^seeds: ([2-9][0-9]|100)|\{1\.\.([2-9][0-9])\}' "$file" ||
         fail "$file: noise with fewer than 20 draws"
 done
 
-case ${FIRN_DATA-} in
-'') [ -d ../shared/data ] && FIRN_DATA=$PWD/../shared/data ;;
-esac
-[ -d "${FIRN_DATA-}" ] || skip "FIRN_DATA is not set"
+[ -d "$data" ] || skip "FIRN_DATA is not set"
+FIRN_DATA=$(cd "$data" && pwd)
 export FIRN_DATA
 ${CC:-cc} -std=c17 -O2 -Wall -Wextra -Werror -shared -fPIC -Iinclude \
     -o "$tmp/planted.so" tests/repro/planted.c || fail "planted.c: no compiler"

@@ -25,6 +25,21 @@ err_has "failed"
 run 0 submit --name ok -- true
 run 0 wait ok
 run 1 wait nothing
+
+# A job waits for others; one that waits in vain is cancelled.
+run 0 submit --hold --name first -- true
+run 0 submit --after ok:first --name second -- true
+second=$(cat "$tmp/out")
+is "$second" waits_for "ok:*" || fail "it waits for '$value'"
+says "/jobs/$second/why" "waits for job" || fail "why: $(api GET "/jobs/$second/why")"
+run 0 submit --after fail:first --name never -- true
+run 1 submit --after ok:nothing -- true
+run 1 submit --after soon:first -- true
+err_has "ok:JOB, fail:JOB and any:JOB"
+run 0 release first
+run 0 wait second
+run 1 wait never
+err_has "cancelled"
 run 0 policy
 out_has "icefrog"
 run 0 policy fifo --set skip=1

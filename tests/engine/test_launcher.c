@@ -43,8 +43,7 @@ static void nap(void)
 }
 
 /* The launcher with firnd's user `daemon`, for members of the group of
- * `nobody`.
- */
+ * MEMBER. */
 static int start(void **state)
 {
     (void)state;
