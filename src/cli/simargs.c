@@ -279,6 +279,8 @@ static const struct flag table[] = {
      "write DIR/TRACE--POLICY.jobs.csv, .events.tsv and .timeline.csv for "
      "each run",
      flag_text, offsetof(struct sim_args, out_dir)},
+    {"report", 0, "FILE", "write a page about the runs, as 'firn report' does",
+     flag_text, offsetof(struct sim_args, report_path)},
     {"timeline-step", 0, "TIME",
      "time between two rows of the timeline (default: 500 to 1000 rows)",
      flag_duration, OPTION(timeline_s)},
