@@ -58,7 +58,7 @@ function life(job, seen, reports, events, width_px) {
     chart('Loss', 'ok', loss, { value: loss.length ? number(last(loss)) : '' });
     chart('Metric', 'lost', metric, { value: metric.length ? number(last(metric)) : '' });
     chart('Time of a step', 'move', step, { value: step.length ? `${Math.round(last(step))} ms` : '', format: v => String(Math.round(v)), unit: ' ms' });
-    chart('Memory of the fullest GPU', 'wait', memory, { value: memory.length ? gib(last(memory)) : '', unit: ' GiB' });
+    chart('Memory of the fullest GPU', 'wait', memory, { value: memory.length ? gib(last(memory)) : '', unit: ' GiB', cap: job.memory?.reserved_gib, capText: 'predicted' });
     if (frozen.some(p => p[1] > 0)) chart('Frozen layers', 'off', frozen, { series: { isStep: true, isArea: true }, value: String(last(frozen)) });
     if (!loss.length && progress.length) chart('Progress', 'ok', progress, { max: 1, format: percent });
   }
@@ -70,7 +70,8 @@ function life(job, seen, reports, events, width_px) {
 function facts(job) {
   const ask = job.ask || {}, memory = [];
   if (ask.mem_gib) memory.push(['memory asked for', gib(ask.mem_gib)]);
-  if (job.predicted_gib) memory.push(['memory predicted', gib(job.predicted_gib)]);
+  if (job.memory) memory.push(['memory predicted', `${gib(job.memory.reserved_gib)} (${gib(job.memory.expected_gib)} to ${gib(job.memory.high_gib)})${job.memory.gpu_gib ? ` of ${gib(job.memory.gpu_gib)}` : ''}`]);
+  if (job.memory?.seen_gib) memory.push(['memory seen', gib(job.memory.seen_gib)]);
   if (job.report?.memory_mib) memory.push(['memory by its reports', gib(job.report.memory_mib / 1024)]);
   if (job.measured) memory.push(['memory measured', gib(job.measured.memory_gib)], ['GPU busy', percent(job.measured.utilisation)]);
   const waited_s = (job.started_s || job.ended_s || now_s()) - job.submitted_s;

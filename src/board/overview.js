@@ -13,15 +13,17 @@ const DAY_S = 86400, TIGHT_FROM = 60, TIGHT_PER_ROW = 10;
 
 const STATES = [['held', 'held'], ['free', 'free'], ['outside', 'used from outside'], ['drained', 'drained'], ['down', 'down']];
 
+const canStart = job => job.reason !== 'held' && job.reason !== 'never';
+
 /* "130 of 160 GPUs are at work. 15 jobs wait for 140 more; the next starts in
  * about 5 min." */
 function sentence(c, queue) {
-  const can = queue.filter(job => job.reason !== 'held' && job.reason !== 'never');
+  const can = queue.filter(canStart), never = queue.filter(job => job.reason === 'never').length;
   const asked = can.reduce((n, job) => n + job.gpus_min, 0);
   const next = can.map(job => store.forecast.get(job.id)?.start_at_s).filter(t => t).sort((a, b) => a - b)[0];
   return [`${count(c.held)} of ${plural(c.all, 'GPU')} ${c.held === 1 ? 'is' : 'are'} at work. `,
     can.length ? el('em', {}, `${plural(can.length, 'job')} ${can.length === 1 ? 'waits' : 'wait'} for ${plural(asked, 'GPU')}`) : 'No job waits',
-    next ? `; the next starts in about ${duration(next - now_s())}.` : '.'];
+    next ? `; the next starts in about ${duration(next - now_s())}.` : '.', never ? ` ${plural(never, 'job')} cannot run on this cluster.` : ''];
 }
 
 function stats() {
@@ -113,13 +115,16 @@ function needsLook() {
   const rows = [];
   const add = (tone, mark, title, text, right) => rows.push(el('li', {}, el('span', { class: `lead t-${tone}`, 'aria-hidden': 'true' }, mark), el('div', { class: 't' }, title, el('p', {}, text)), el('div', { class: 'r dim' }, right)));
   for (const node of store.nodes) if (!node.up) add('lost', '!', el('b', {}, `${safeName(node.name)} is down`), node.why || 'the engine gives no reason', plural(node.gpus, 'GPU'));
-  for (const job of waiting()) if (job.reason === 'never') add('bad', '✕', jobLink(job), job.why, safeName(job.user));
+  const never = waiting().filter(job => job.reason === 'never');
+  for (const job of never.slice(0, 2)) add('bad', '✕', jobLink(job), safeName(job.why), safeName(job.user));
+  if (never.length > 2) add('bad', '✕', el('a', { class: 'nm', href: '#/jobs?state=waiting&q=reason%3Anever' }, `${count(never.length - 2)} more jobs`), 'cannot run on this cluster', '');
   for (const job of running()) if (job.utilisation !== undefined && job.utilisation < 0.05 && (job.ran_s || 0) > 300) add('wait', '◔', jobLink(job), `holds ${plural(job.ngpus, 'GPU')} and uses ${percent(job.utilisation)} of them`, safeName(job.user));
   for (const node of store.nodes) if (node.drained) add('off', '‖', el('b', {}, `${safeName(node.name)} is drained`), node.free + node.outside < node.gpus ? 'jobs still hold GPUs of it' : 'no job holds a GPU of it', plural(node.gpus, 'GPU'));
   for (const job of over().filter(j => j.state === 'failed' || j.state === 'lost').slice(0, 3)) add('bad', stateOf(job)[2], jobLink(job), job.why, `${duration(now_s() - job.ended_s)} ago`);
   return rows.length ? el('ul', { class: 'list' }, rows.slice(0, 6)) : el('div', { class: 'empty' }, 'Nothing. All nodes are up and no job failed.');
 }
 function nextUp(queue) {
+  queue = queue.filter(canStart);
   if (!queue.length) return el('div', { class: 'empty' }, store.jobs.size ? 'No job waits.' : ['No jobs yet. Submit one: ', el('code', {}, 'firn submit --gpus 1 -- python train.py')]);
   return el('ul', { class: 'list' }, queue.slice(0, 5).map(job => {
     const at_s = store.forecast.get(job.id)?.start_at_s;

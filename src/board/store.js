@@ -16,7 +16,7 @@
 import { get, follow } from './net.js';
 import { LIVING, OVER, isOver, parseGpus, countGpus } from './words.js';
 
-const FEW = 24, COST = 10, SOON_MS = 400, FORECAST_MS = 5000, EVENTS_KEPT = 500, PAGE = 1000, OVER_MOST = 500;
+const FEW = 24, COST = 10, SOON_MS = 400, FORECAST_MS = 5000, EVENTS_KEPT = 500, PAGE = 1000, OVER_MOST = 500, SLOW_MS = 30000;
 
 export const store = {
   jobs: new Map(), nodes: [], policy: { name: '', summary: '' }, events: [],
@@ -191,7 +191,17 @@ export async function start() {
   await loadOver();
   store.isLoaded = true;
   changed();
-  setInterval(() => { if (!document.hidden && store.link === 'live') forecastSoon(); }, 30000);
+  /* What changes without an event: nodes that come and go, and reasons. */
+  setInterval(() => {
+    if (document.hidden || store.link !== 'live') return;
+    isNodesStale = true;
+    soon();
+  }, 10000);
+  setInterval(() => {
+    if (document.hidden || store.link !== 'live') return;
+    forecastSoon();
+    if (COST * listCost_ms < SLOW_MS) loadLiving().catch(() => {});
+  }, SLOW_MS);
   document.addEventListener('visibilitychange', () => { if (!document.hidden) { soon(); changed(); } });
 }
 

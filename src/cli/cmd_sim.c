@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/pool.h"
 #include "cli/progress.h"
+#include "cli/report.h"
 #include "cli/simargs.h"
 #include "cli/simfiles.h"
 #include "cli/simlives.h"
@@ -59,13 +60,28 @@ static void send_share(void *child, double share)
     pool_share(child, share);
 }
 
+/* The directory of files of jobs and timelines; NULL: none is written. */
+static const char *files_dir(const struct batch *batch)
+{
+    if (batch->args->out_dir != NULL || batch->args->report_path == NULL)
+        return batch->args->out_dir;
+    return batch->scratch.at;
+}
+
+static void path_of(const struct batch *batch, size_t task, const char *dir,
+                    const char *kind, struct firn_buf *out)
+{
+    simfiles_path(dir, batch->labels.at[task / batch->args->policies.n],
+                  policy_of(batch, task), kind, out);
+}
+
 /* Runs one simulation, in the child process. */
 static enum firn_status run_one(void *arg, size_t task,
                                 struct pool_child *child, void *out,
                                 struct firn_error *err)
 {
     const struct batch *batch = arg;
-    const char *dir = batch->args->out_dir;
+    const char *dir = files_dir(batch);
     struct firn_sim_options options = batch->args->options;
     struct firn_buf paths[3] = {{0}};
     static const char *const kinds[] = {"jobs.csv", "timeline.csv"};
@@ -75,8 +91,7 @@ static enum firn_status run_one(void *arg, size_t task,
     options.progress_arg = child;
     options.stop = pool_stop();
     for (int i = 0; dir && i < 2; i++)
-        simfiles_path(dir, batch->labels.at[task / batch->args->policies.n],
-                      options.policy, kinds[i], &paths[i]);
+        path_of(batch, task, dir, kinds[i], &paths[i]);
     log_path_of(batch, task, &paths[2]);
     options.jobs_path = paths[0].at;
     options.timeline_path = paths[1].at;
@@ -233,8 +248,10 @@ static int report(const struct batch *batch, const struct pool *pool)
 static void remove_scratch(struct batch *batch, size_t ntasks)
 {
     struct firn_buf path = {0};
-    for (size_t i = 0; i < ntasks; i++) {
-        log_path_of(batch, i, &path);
+    static const char *const kinds[] = {"events.tsv", "jobs.csv",
+                                        "timeline.csv"};
+    for (size_t i = 0; i < 3 * ntasks; i++) {
+        path_of(batch, i / 3, batch->scratch.at, kinds[i % 3], &path);
         remove(path.at);
         buf_puts(&path, ".tmp");
         remove(path.at);
@@ -242,6 +259,31 @@ static void remove_scratch(struct batch *batch, size_t ntasks)
     rmdir(batch->scratch.at);
     buf_release(&path);
     buf_release(&batch->scratch);
+}
+
+/* The page of --report; returns the exit status. */
+static int write_report(const struct batch *batch, const struct pool *pool)
+{
+    struct report page = {0};
+    struct firn_buf path = {0}, text = {0};
+    struct firn_error err = {0};
+    enum firn_status status = FIRN_OK;
+    for (size_t i = 0; i < pool->ntasks && status == FIRN_OK; i++) {
+        if (!is_printed(&pool->outcomes[i]))
+            continue;
+        path_of(batch, i, files_dir(batch), "jobs.csv", &path);
+        status = report_add(&page, path.at, &err);
+    }
+    if (status == FIRN_OK) {
+        report_page(&page, &text);
+        status = output_file(batch->args->report_path, &text, &err);
+    }
+    if (status != FIRN_OK)
+        fprintf(stderr, "firn sim: --report: %s\n", err.text);
+    buf_release(&path);
+    buf_release(&text);
+    report_release(&page);
+    return status == FIRN_OK ? 0 : 1;
 }
 
 static int run(const struct sim_args *args)
@@ -252,9 +294,11 @@ static int run(const struct sim_args *args)
         fprintf(stderr, "firn sim: --out: %s\n", err.text);
         return 1;
     }
-    bool needs_scratch = args->explains.n > 0 && !args->out_dir;
+    bool needs_scratch =
+        (args->explains.n > 0 || args->report_path) && !args->out_dir;
     if (needs_scratch && simfiles_scratch(&batch.scratch, &err) != FIRN_OK) {
-        fprintf(stderr, "firn sim: --explain: %s\n", err.text);
+        fprintf(stderr, "firn sim: %s: %s\n",
+                args->report_path ? "--report" : "--explain", err.text);
         return 1;
     }
     struct pool pool = {
@@ -270,6 +314,10 @@ static int run(const struct sim_args *args)
     pool_run(&pool);
     progress_wipe(&batch.progress);
     int rc = report(&batch, &pool);
+    if (rc != 130 && args->report_path != NULL) {
+        int failed = write_report(&batch, &pool);
+        rc = rc != 0 ? rc : failed;
+    }
     if (needs_scratch)
         remove_scratch(&batch, pool.ntasks);
     pool_release(&pool);

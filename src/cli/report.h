@@ -36,6 +36,9 @@ struct report {
 /* Adds the runs of a folder. FIRN_ENOENT: it has none. */
 enum firn_status report_read(struct report *report, const char *dir,
                              struct firn_error *err);
+/* Adds one run, by the path of its .jobs.csv. */
+enum firn_status report_add(struct report *report, const char *path,
+                            struct firn_error *err);
 void report_release(struct report *report);
 
 /* A percentile of sorted numbers, between ranks; NaN: there are none. */

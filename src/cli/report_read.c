@@ -235,6 +235,21 @@ static int by_trace_and_jct(const void *one, const void *two)
     return order != 0 ? order : strcmp(a->policy, b->policy);
 }
 
+enum firn_status report_add(struct report *report, const char *path,
+                            struct firn_error *err)
+{
+    struct report_run run = {0};
+    enum firn_status status = read_run(&run, path, err);
+    if (status != FIRN_OK) {
+        run_release(&run);
+        return status;
+    }
+    vec_add(&report->runs, run);
+    qsort(report->runs.at, report->runs.n, sizeof *report->runs.at,
+          by_trace_and_jct);
+    return FIRN_OK;
+}
+
 enum firn_status report_read(struct report *report, const char *dir,
                              struct firn_error *err)
 {
@@ -243,23 +258,14 @@ enum firn_status report_read(struct report *report, const char *dir,
     if (!files_list(&files, dir, ".jobs.csv"))
         return firn_fail(err, FIRN_EIO, "cannot read the folder '%.300s': %s",
                          dir, strerror(errno));
-    for (size_t i = 0; i < files.n && status == FIRN_OK; i++) {
-        struct report_run run = {0};
-        status = read_run(&run, files.at[i], err);
-        if (status == FIRN_OK)
-            vec_add(&report->runs, run);
-        else
-            run_release(&run);
-    }
+    for (size_t i = 0; i < files.n && status == FIRN_OK; i++)
+        status = report_add(report, files.at[i], err);
     if (status == FIRN_OK && files.n == 0)
         status = firn_fail(err, FIRN_ENOENT,
                            "the folder '%.300s' has no results: 'firn sim "
                            "--out %.300s' writes some",
                            dir, dir);
     files_release(&files);
-    if (report->runs.n > 1)
-        qsort(report->runs.at, report->runs.n, sizeof *report->runs.at,
-              by_trace_and_jct);
     return status;
 }
 

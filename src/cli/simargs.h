@@ -16,6 +16,7 @@ struct sim_restarts {
 struct sim_args {
     struct words traces, policies, settings, replays, apps, explains;
     struct sim_restarts restarts;
+    const char *report_path; /* of a page; NULL: none */
     const char *cluster_text, *out_dir;
     enum firn_sim_format format;
     struct firn_cluster cluster;

@@ -320,6 +320,8 @@ class FiveThousand(BoardCase):
         self.browser.see("3 of 5\u2009000")
         self.go("#/")
         self.browser.wait(".tightrow .cells")
+        self.browser.see("5\u2009000 jobs cannot run on this cluster")
+        self.browser.see("4\u2009998 more jobs")
         elements = self.browser.js("return document.querySelectorAll('*').length")
         print(f"5000 jobs: loaded and shown in {took_s:.1f} s, {rows} rows, a scroll {paint_ms:.1f} ms, overview {elements} elements", file=sys.stderr)
         self.expect_clean()

@@ -14,6 +14,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HARD(duration) "gpus: 1\nduration: " duration "\n"
@@ -142,12 +143,13 @@ static void the_answer_is_kept_until_something_is_decided(void **unused)
     loopscene_close(&s);
 }
 
-static void five_thousand_jobs_are_foretold_in_bounded_time(void **unused)
+static void many_jobs_are_foretold_in_bounded_time(void **unused)
 {
     (void)unused;
     struct loopscene s;
     loopscene_open(&s, "8x8:v100@16", "fifo", false);
-    for (int i = 0; i < 5000; i++) {
+    int n = getenv("FIRN_SOAK") != NULL ? 5000 : 500;
+    for (int i = 0; i < n; i++) {
         char name[32], lines[64];
         snprintf(name, sizeof name, "j%d", i);
         snprintf(lines, sizeof lines, "gpus: %d\nduration: %ds", 1 + i % 4,
@@ -158,10 +160,10 @@ static void five_thousand_jobs_are_foretold_in_bounded_time(void **unused)
     double began_s = clock_cpu_s();
     json_t *all = ask_all(&s);
     double took_s = clock_cpu_s() - began_s;
-    assert_int_equal(json_array_size(json_object_get(all, "jobs")), 5000);
+    assert_int_equal(json_array_size(json_object_get(all, "jobs")), n);
     /* Three futures of 0.15 s, and their copies; a slow machine may take ten
      * times as long for these. */
-    print_message("5000 jobs: %.2f s of processor time\n", took_s);
+    print_message("%d jobs: %.2f s of processor time\n", n, took_s);
     assert_true(took_s < 20);
     json_decref(all);
     loopscene_close(&s);
@@ -173,7 +175,7 @@ int main(void)
         CASE(three_jobs_on_one_gpu_follow_each_other),
         CASE(a_start_behind_a_job_of_unknown_length_is_not_told),
         CASE(the_answer_is_kept_until_something_is_decided),
-        CASE(five_thousand_jobs_are_foretold_in_bounded_time),
+        CASE(many_jobs_are_foretold_in_bounded_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
