@@ -20,8 +20,6 @@ struct firn_view {
     size_t nrunning; /* hold GPUs */
     int gpus_up;     /* GPUs on nodes that are up */
     int gpus_free;   /* of those, not held by a job */
-    int ahead_s;     /* seconds of a start that the engine does before the GPUs
-                      * of the job are free; 0: it starts nothing before */
     uint64_t seed;   /* for policies that draw: same seed, same plan */
 
     /* Used by the functions of firn/view.h and firn/forecast.h; policies leave
@@ -30,6 +28,9 @@ struct firn_view {
     const void *state;
     const struct firn_forecast_def *forecast;
     void *forecaster;
+
+    int ahead_s; /* seconds of a start that the engine does before the GPUs of
+                  * the job are free; 0: it starts nothing before */
 };
 
 /* All jobs; view->njobs of them. O(jobs). */

@@ -684,6 +684,8 @@ static void try_miss(struct missing *to, const struct llmjob *llm,
     struct llmmiss miss = {.plan.type = -1};
     while ((next = next_passes(llm, mine, passes)) > 0)
         passes = next;
+    if (passes == 0)
+        return;
     struct firn_peak m = need_by_peak(llm, split, passes);
     double most = 0;
     for (int type = 0; type < reach->ntypes; type++) {

@@ -346,7 +346,8 @@ static enum firn_status take_group(struct reading *r, const struct tree *map)
     for (size_t i = 0; i < JOB_NFIELDS; i++) {
         const char *key = job_fields[i].key, *last;
         size_t n = key != NULL ? job_field_group(&job_fields[i], &last) : 0;
-        if (n == strlen(map->key) && strncmp(key, map->key, n) == 0)
+        if (key != NULL && n == strlen(map->key) &&
+            strncmp(key, map->key, n) == 0)
             r->group_line[i] = map->line;
     }
     for (const struct tree *t = map->first; t != NULL; t = t->next) {
