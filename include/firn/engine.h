@@ -94,6 +94,9 @@ struct firn_engine_def {
     /* Why the node is out of service, in the words of the system that took it
      * out; NULL or "": not known. */
     const char *(*node_why)(void *state, firn_node_id node);
+    /* Behind `cancel`: kills the processes of the job now, without its grace.
+     * MAY be NULL: the grace cannot be cut short. */
+    void (*kill)(void *state, firn_job_id job);
 };
 
 /* The engines of this build that run real jobs, in the order of engines.def.

@@ -3,7 +3,18 @@
 #include "cli/command.h"
 #include "cli/live.h"
 
-static const struct flag table[] = {LIVE_FLAGS, {0}};
+struct args {
+    struct live_args live;
+    bool is_forced;
+};
+
+static const struct flag table[] = {
+    {"force", 0, NULL,
+     "kill running jobs at once, without the time to write a checkpoint",
+     flag_yes, offsetof(struct args, is_forced)},
+    LIVE_FLAGS,
+    {0},
+};
 
 static const struct flags_page page = {
     .command = "cancel",
@@ -23,5 +34,11 @@ int cmd_cancel(int argc, char **argv)
                                           .behind = "/cancel",
                                           .done = "is cancelled",
                                           .begun = "is being cancelled"};
-    return live_verb_run(&verb, argc, argv);
+    struct live_verb forced = verb;
+    struct args args = {0};
+    forced.behind = "/cancel?force=1";
+    int rc = flags_parse(&page, &args, &argc, argv);
+    return rc >= 0 ? rc
+                   : live_verb_do(args.is_forced ? &forced : &verb, &args.live,
+                                  argc, argv);
 }

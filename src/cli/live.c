@@ -139,13 +139,18 @@ static int do_verb(const struct live_verb *verb, struct live *live, int n,
 int live_verb_run(const struct live_verb *verb, int argc, char **argv)
 {
     struct live_args args = {0};
-    struct live live;
     int rc = flags_parse(verb->page, &args, &argc, argv);
-    if (rc < 0)
-        rc = flags_operands(verb->page, argc, argv, 1, INT_MAX, verb->what);
+    return rc >= 0 ? rc : live_verb_do(verb, &args, argc, argv);
+}
+
+int live_verb_do(const struct live_verb *verb, const struct live_args *args,
+                 int argc, char **argv)
+{
+    struct live live;
+    int rc = flags_operands(verb->page, argc, argv, 1, INT_MAX, verb->what);
     if (rc >= 0)
         return rc;
-    rc = live_open(&live, verb->page, &args);
+    rc = live_open(&live, verb->page, args);
     if (rc < 0)
         rc = do_verb(verb, &live, argc - 1, argv + 1);
     live_close(&live);

@@ -77,5 +77,8 @@ struct live_verb {
     const char *begun; /* for a job whose change takes time; or NULL */
 };
 int live_verb_run(const struct live_verb *verb, int argc, char **argv);
+/* The same behind flags_parse(), for a command with options of its own. */
+int live_verb_do(const struct live_verb *verb, const struct live_args *args,
+                 int argc, char **argv);
 
 #endif

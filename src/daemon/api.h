@@ -79,6 +79,9 @@ struct api_host {
     void (*changed)(void *arg, struct live_job *job);
     /* After book_cancel(): end the job. */
     void (*cancel)(void *arg, struct live_job *job);
+    /* Behind `cancel`: kills its processes now, without grace. False: the
+     * engine cannot. MAY be NULL. */
+    bool (*kill)(void *arg, struct live_job *job);
     /* How much its GPUs are used at present, as the engine measures it; false:
      * not known. MAY be NULL. */
     bool (*load)(void *arg, const struct live_job *job, struct firn_load *out);

@@ -325,13 +325,28 @@ static void changed(struct api_call *call, struct live_job *job,
     reply_job(call, 200, job);
 }
 
+/* `force=1`: without the grace in which a job writes a checkpoint. */
+static void force(struct api_call *call, struct live_job *job)
+{
+    const struct api_host *host = &call->api->host;
+    if (!live_state_is_over(job->state) &&
+        (host->kill == NULL || !host->kill(host->arg, job)))
+        http_refuse(call->exchange, 501, "not-here",
+                    "this backend ends jobs by their grace only; the job is "
+                    "being cancelled");
+    else
+        reply_job(call, 200, job);
+}
+
 void api_job_cancel(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;
     struct live_job *job;
     struct firn_error err;
     char why[LIVE_TEXT];
-    if (!api_find_living(call, &job))
+    int64_t is_forced;
+    if (!api_query_int(call, "force", 1, 0, &is_forced) ||
+        !api_find_living(call, &job))
         return;
     if (!job->is_ending) {
         snprintf(why, sizeof why, "cancelled by %s",
@@ -344,7 +359,10 @@ void api_job_cancel(struct api_call *call)
         if (host->cancel != NULL)
             host->cancel(host->arg, job);
     }
-    reply_job(call, 200, job);
+    if (is_forced != 0)
+        force(call, job);
+    else
+        reply_job(call, 200, job);
 }
 
 static void hold(struct api_call *call, bool is_held)

@@ -113,6 +113,14 @@ enum firn_phase dock_phase(const struct dock *dock, firn_job_id id)
     return dock->engine->phase(dock->engine_state, id);
 }
 
+bool dock_kill(struct dock *dock, firn_job_id id)
+{
+    if (dock->engine->kill == NULL)
+        return false;
+    dock->engine->kill(dock->engine_state, id);
+    return true;
+}
+
 void dock_cancel(struct dock *dock, firn_job_id id)
 {
     dock->engine->cancel(dock->engine_state, id);

@@ -57,6 +57,8 @@ double dock_now_s(const struct dock *dock);
 enum firn_phase dock_phase(const struct dock *dock, firn_job_id id);
 /* Ends a job for good. */
 void dock_cancel(struct dock *dock, firn_job_id id);
+/* Behind it: kills the job's processes now. False: this engine cannot. */
+bool dock_kill(struct dock *dock, firn_job_id id);
 /* Why the engine can start nothing at present, or not this job; NULL: it can.
  */
 const char *dock_trouble(const struct dock *dock);

@@ -82,6 +82,11 @@ static void cancel(void *arg, struct live_job *job)
     loop_cancelled(arg, job);
 }
 
+static bool kill_now(void *arg, struct live_job *job)
+{
+    return dock_kill(&((struct loop *)arg)->dock, job->id);
+}
+
 static void reported(void *arg, struct live_job *job)
 {
     loop_reported(arg, job);
@@ -286,6 +291,7 @@ struct api_host loop_host(struct loop *loop)
         .trouble = trouble,
         .changed = changed,
         .cancel = cancel,
+        .kill = kill_now,
         .reported = reported,
         .load = load,
         .policy = policy,

@@ -274,6 +274,18 @@ static void cancel(void *state, firn_job_id id)
     changed(local);
 }
 
+/* local_look() kills what has not ended in time. */
+static void kill_job(void *state, firn_job_id id)
+{
+    struct local *local = state;
+    struct localjob *job = find(local, id);
+    if (job == NULL || job->base.held.nparts == 0 || job->base.is_numbered)
+        return;
+    job->needs_signal = false;
+    job->base.until_s = local_now_s(local);
+    changed(local);
+}
+
 static enum firn_phase phase(void *state, firn_job_id id)
 {
     const struct localjob *job = find(state, id);
@@ -377,6 +389,7 @@ const struct firn_engine_def firn_engine_local = {
     .attach = attach,
     .wake_fd = wake_fd,
     .cancel = cancel,
+    .kill = kill_job,
     .phase = phase,
     .load = load,
     .has_executors = true,

@@ -52,6 +52,18 @@ run 0 release first
 run 0 wait second
 run 1 wait never
 err_has "cancelled"
+
+# A job that ignores requests to end is killed by --force, long before its grace
+# of an hour is over.
+[ "$engine" = slurm ] || {
+    run 0 submit --grace 1h --name deaf -- sh -c 'trap "" TERM; echo ready; while :; do sleep 1; done'
+    is_ready() { api GET "/jobs/deaf/logs?limit=1000" | grep -q ready; }
+    await "the deaf job does not start" is_ready
+    run 0 cancel deaf
+    out_has "is being cancelled"
+    run 0 cancel --force deaf
+    wait_state deaf cancelled
+}
 run 0 policy
 out_has "icefrog"
 run 0 policy fifo --set skip=1

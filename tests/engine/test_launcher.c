@@ -32,7 +32,7 @@
 
 static struct {
     char folder[64], path[100];
-    const char *group;
+    char group[64];
     uid_t firnd, other;
     pid_t pid;
 } s;
@@ -57,7 +57,7 @@ static int start(void **state)
     if (group == NULL)
         return 0;
     s.other = entry->pw_uid;
-    s.group = strdup(group->gr_name);
+    snprintf(s.group, sizeof s.group, "%s", group->gr_name);
     strcpy(s.folder, "/tmp/firn-launch.XXXXXX"); /* others can enter it */
     if (mkdtemp(s.folder) == NULL || chmod(s.folder, 0755) != 0)
         return 1;
