@@ -137,7 +137,7 @@ class Job:
                 raise SystemExit(f"a process ended with {child.poll()}")
 
     def train(self, more):
-        """Until so many steps more are made."""
+        """Until this number of further steps is made."""
         until = len(self.steps()) + more
         while len(self.steps()) < until:
             self.check()

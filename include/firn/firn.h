@@ -25,6 +25,7 @@
 #include <firn/group.h>
 #include <firn/itertime.h>
 #include <firn/job.h>
+#include <firn/join.h>
 #include <firn/launch.h>
 #include <firn/llm.h>
 #include <firn/llmplan.h>

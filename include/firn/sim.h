@@ -139,6 +139,10 @@ struct firn_sim_options {
     double handover_s; /* what a running job takes to let GPUs go, after the end
                         * of its mini-batch (of a job with a profile): the next
                         * job on them waits. 0: GPUs are free at once */
+    bool resizes;      /* running jobs are resized without a stop: a change of
+                        * the GPUs of a running job that does not share them,
+                        * and runs on the new ones in the same way, costs */
+    double resize_s;   /* this instead of a restart */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -84,9 +84,10 @@ struct firn_executor_ways {
 
 /* firn_waste_best() that chooses the executors as well: sets `executors`,
  * `interference` and `threads` of each type, so that step_s is the least there
- * is with one executor or any number in ways[i]; of equal steps the fewest
- * executors. `ways` may be NULL: one executor. False, and no change, as above.
- * O((types x ways)^2 x executors). */
+ * is with one executor or any number in ways[i] for which there is a thread for
+ * each of the type's executors; of equal steps the fewest executors. `ways` may
+ * be NULL: one executor. False, and no change, as above. O((types x ways)^2 x
+ * executors). */
 FIRN_API bool firn_waste_choose(struct firn_waste_type *types,
                                 const struct firn_executor_ways *ways,
                                 int ntypes, int maxp, struct firn_waste *out);

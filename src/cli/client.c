@@ -208,6 +208,8 @@ static struct curl_slist *make_headers(const struct client *c,
         list = add_header(list, "Idempotency-Key: ", request->request_id);
     if (request->programs != NULL && request->programs[0] != '\0')
         list = add_header(list, "Firn-Path: ", request->programs);
+    if (request->checks_fit)
+        list = add_header(list, "Firn-Check: ", "fits");
     return list;
 }
 

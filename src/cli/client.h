@@ -43,6 +43,7 @@ struct client_request {
      * seconds if no answer comes; firnd carries it out once. */
     const char *request_id;
     const char *programs; /* PATH for the job; NULL: none */
+    bool checks_fit;      /* a job that can never run is refused */
 };
 
 /* Sets `*out` to the JSON answer, which the caller releases by json_decref();

@@ -38,7 +38,7 @@ struct args {
     struct job_flags job;
     struct words files;
     const char *request, *array;
-    bool is_held, waits, is_dry, takes_all;
+    bool is_held, waits, is_dry, takes_all, is_anyway;
 };
 
 /* A longer PATH is not sent: firnd refuses it. */
@@ -58,6 +58,9 @@ static const struct flag table[] = {
      "submit the command once for each number, with ARRAY_INDEX set to it; at "
      "most N at a time",
      flag_text, AT(array)},
+    {"anyway", 0, NULL,
+     "take the job although the cluster has no such GPUs: it waits for them",
+     flag_yes, AT(is_anyway)},
     {"env-all", 0, NULL,
      "give the job all variables of the current environment", flag_yes,
      AT(takes_all)},
@@ -116,6 +119,7 @@ static enum firn_status post(struct batch *batch, struct firn_bytes text,
                                      .request_id = batch->args->request};
     if (programs != NULL && strlen(programs) <= PATH_SENT_MOST)
         request.programs = programs;
+    request.checks_fit = !batch->args->is_anyway;
     if (request.request_id == NULL) {
         status = client_draw_id(id, err);
         request.request_id = id;

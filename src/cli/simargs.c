@@ -43,6 +43,15 @@ static enum firn_status set_restart(void *at, const char *value,
     return status;
 }
 
+/* --resize-cost: running jobs are resized without a stop. */
+static enum firn_status set_resize(void *at, const char *value,
+                                   struct firn_error *err)
+{
+    struct sim_args *args = at;
+    args->options.resizes = true;
+    return duration_parse(value, &args->options.resize_s, err);
+}
+
 /* --trace: a list separated by commas, unless a file of that whole name
  * exists. */
 static enum firn_status set_trace(void *at, const char *value,
@@ -320,6 +329,11 @@ static const struct flag table[] = {
      "time without progress after a change of GPUs: TIME, or APP=TIME for one "
      "application; separate several by commas (default: 30s)",
      set_restart, 0},
+    {"resize-cost", 0, "TIME",
+     "resize running jobs without a stop (docs/resize.md), where they share no "
+     "GPU: a change of GPUs takes TIME instead of a restart (default: a "
+     "restart)",
+     set_resize, 0},
     {"handover", 0, "TIME",
      "time that a running job takes to let GPUs go (to write its checkpoint), "
      "after the end of its mini-batch if it has a profile; the next job on "

@@ -119,6 +119,10 @@ struct api_host {
     void (*handled)(void *arg, const char *method, const char *route,
                     double seconds);
 
+    /* Can the cluster ever run it? FIRN_EREFUSED with a sentence; asked for
+     * requests with the header 'Firn-Check: fits'. NULL: not known. */
+    enum firn_status (*fits)(void *arg, const struct live_ask *ask,
+                             struct firn_error *err);
     /* May this caller's jobs be run? FIRN_EREFUSED with a sentence. NULL: all
      * may. */
     enum firn_status (*may_run)(void *arg, const struct http_caller *caller,

@@ -126,6 +126,21 @@ static bool take_after(struct api_call *call, struct live_ask *ask,
     return false;
 }
 
+/* A job that can never run is refused if the client asks for that. False: it
+ * was answered. */
+static bool check_fit(struct api_call *call, struct live_ask *ask)
+{
+    const struct api_host *host = &call->api->host;
+    const char *header = http_header(call->exchange, "Firn-Check");
+    struct firn_error err = {0};
+    if (header == NULL || strcmp(header, "fits") != 0 || host->fits == NULL ||
+        host->fits(host->arg, ask, &err) == FIRN_OK)
+        return true;
+    live_ask_release(ask);
+    http_refuse(call->exchange, 409, "never-fits", err.text);
+    return false;
+}
+
 void api_job_submit(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;
@@ -137,7 +152,8 @@ void api_job_submit(struct api_call *call)
         count_submit(call, METRIC_SUBMIT_REFUSED);
         http_refuse(call->exchange, 403, "forbidden", err.text);
     } else if (api_query_int(call, "hold", 1, 0, &is_held) &&
-               api_read_ask(call, &ask) && take_after(call, &ask, is_held != 0))
+               api_read_ask(call, &ask) && check_fit(call, &ask) &&
+               take_after(call, &ask, is_held != 0))
         submit(call, &ask, is_held != 0);
     else
         count_submit(call, METRIC_SUBMIT_REFUSED);

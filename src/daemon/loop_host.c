@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "daemon/fits.h"
 #include "daemon/loopwork.h"
 #include "engine/launcher.h"
 #include <pwd.h>
@@ -219,6 +220,12 @@ static enum firn_status set_policy(void *arg, const char *name,
     return status;
 }
 
+static enum firn_status fits(void *arg, const struct live_ask *ask,
+                             struct firn_error *err)
+{
+    return fits_check(&((struct loop *)arg)->dock.cluster, ask, err);
+}
+
 /* The name of firnd's own user. */
 static bool is_own_name(const char *user)
 {
@@ -292,6 +299,7 @@ struct api_host loop_host(struct loop *loop)
         .plan = plan,
         .board_url = board_url,
         .handled = handled,
+        .fits = fits,
         .may_run = may_run,
         .role_of_uid = role_of_uid,
         .log_path = log_path};

@@ -35,26 +35,27 @@ struct peak_counts peak_counts_of(const struct firn_peak_job *job)
 }
 
 struct peak_share peak_share_of(const struct firn_peak_job *job,
-                                const struct peak_counts *n, int stage)
+                                const struct peak_counts *counts, int stage)
 {
     const struct firn_arch *a = &job->arch;
     double by_t = 1.0 / job->tp, part = by_t / job->pp;
     bool has_embed = stage == 0, has_head = stage == 1 || job->pp == 1;
-    double embed = n->embed * by_t;
+    double embed = counts->embed * by_t;
     struct peak_share s = {.layers = a->layers / (double)job->pp,
-                           .model = (n->layers - n->experts) * part,
-                           .experts = n->experts * part / job->ep,
+                           .model = (counts->layers - counts->experts) * part,
+                           .experts = counts->experts * part / job->ep,
                            .embed = has_embed ? embed : 0,
-                           .head = has_head ? n->head * by_t : 0,
-                           .adapters = n->adapters * part,
-                           .packed = n->matrices * part,
+                           .head = has_head ? counts->head * by_t : 0,
+                           .adapters = counts->adapters * part,
+                           .packed = counts->matrices * part,
                            .ranks = job->dp};
     if (job->pp > 1 && stage == 1 && a->is_tied)
         s.head += embed; /* a second copy of the tied matrix */
     s.model += s.embed + s.head;
-    s.one_layer = n->layers / (a->layers + a->decoder_layers) * by_t / job->ep;
+    s.one_layer =
+        counts->layers / (a->layers + a->decoder_layers) * by_t / job->ep;
     if (job->adapter == FIRN_ADAPTER_DORA)
-        s.adapters += n->widths * part;
+        s.adapters += counts->widths * part;
     double row = a->experts > 0
                      ? 2.0 * a->experts * a->expert_ffn / job->ep
                      : (a->is_fused_qkv && a->is_gated ? 2.0 : 1) * a->ffn;

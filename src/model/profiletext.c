@@ -459,7 +459,7 @@ static bool read_executors(struct reader *r)
     if (r->words.n != 6 || !str_copy(row.type, sizeof row.type, r->words.at[1]))
         return WRONG(r, "'executors' takes a GPU type, a number, a speed, MiB "
                         "and samples");
-    if (!number(r, "executors", r->words.at[2], 2, 1024, &number_of) ||
+    if (!number(r, "executors", r->words.at[2], 2, 64, &number_of) ||
         !number(r, "speed", r->words.at[3], 1e-3, number_of, &row.speed) ||
         !number(r, "MiB", r->words.at[4], 0, 1e9, &row.mem_mib) ||
         !number(r, "samples", r->words.at[5], 1e-9, 1e9, &row.samples))

@@ -20,8 +20,7 @@
 #include "model/peakterms.h"
 #include "model/range.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
 static const double conv_workspace_mib = 65;
 static const double context_mib = 771; /* profiles/h200/context.csv */
@@ -149,12 +148,13 @@ static void walk_unet(struct walk *w, const struct network *n, double side)
     skips[nskips++] = in;
     for (int i = 0; i < 4; i++) {
         double c = n->widths[i];
-        for (int b = 0; b < 2; b++, in = c) {
-            add_residual(w, in, c, area);
+        for (int b = 0; b < 2; b++) {
+            add_residual(w, b == 0 ? in : c, c, area);
             if (i < 3)
                 add_transformer(w, c, area);
             skips[nskips++] = c;
         }
+        in = c;
         if (i < 3) {
             w->params += 9 * c * c + c;
             skips[nskips++] = c;
@@ -166,11 +166,12 @@ static void walk_unet(struct walk *w, const struct network *n, double side)
     add_residual(w, in, in, area);
     for (int i = 3; i >= 0; i--) {
         double c = n->widths[i];
-        for (int b = 0; b < 3; b++, in = c) {
-            add_residual(w, in + skips[--nskips], c, area);
+        for (int b = 0; b < 3; b++) {
+            add_residual(w, (b == 0 ? in : c) + skips[--nskips], c, area);
             if (i < 3)
                 add_transformer(w, c, area);
         }
+        in = c;
         if (i > 0) {
             area *= 4;
             w->params += 9 * c * c + c;
@@ -276,20 +277,36 @@ enum firn_status firn_vision_peak_of(const struct firn_vision_job *job,
 
 /* --- measured points ------------------------------------------------------ */
 
+/* Reads "BATCH=MIB" and the character behind it. */
+static bool read_point(const char **at, long *batch, double *mib, char end)
+{
+    char *after;
+    *batch = strtol(*at, &after, 10);
+    if (after == *at || *after != '=')
+        return false;
+    *at = after + 1;
+    *mib = strtod(*at, &after);
+    if (after == *at || *after != end)
+        return false;
+    *at = after + 1;
+    return true;
+}
+
 enum firn_status firn_peak_points_read(struct firn_peak_points *out,
                                        const char *text, struct firn_error *err)
 {
-    struct firn_peak_points p;
-    int end = 0;
-    if (sscanf(text, "%d=%lf,%d=%lf%n", &p.batch[0], &p.mib[0], &p.batch[1],
-               &p.mib[1], &end) != 4 ||
-        text[end] != '\0')
+    struct firn_peak_points p = {0};
+    const char *at = text;
+    long batch[2];
+    if (!read_point(&at, &batch[0], &p.mib[0], ',') ||
+        !read_point(&at, &batch[1], &p.mib[1], '\0'))
         return firn_fail(err, FIRN_EINVAL,
                          "'%.40s' is not two measured peaks: BATCH=MIB,"
                          "BATCH=MIB is wanted, 16=2100,64=7200 for example",
                          text);
     for (int i = 0; i < 2; i++) {
-        FIRN_TRY(range_check("a measured batch", p.batch[i], 1, 1 << 20, err));
+        FIRN_TRY(range_check("a measured batch", batch[i], 1, 1 << 20, err));
+        p.batch[i] = (int)batch[i];
         if (!(p.mib[i] > 0 && p.mib[i] < 1e9))
             return firn_fail(err, FIRN_EINVAL,
                              "a measured peak is %g MiB; it must be above 0",

@@ -256,7 +256,7 @@ struct choice {
 
 /* False: a number makes no sense. */
 static bool choices_of(const struct firn_waste_type *type,
-                       const struct firn_executor_ways *ways,
+                       const struct firn_executor_ways *ways, int maxp,
                        struct choice *out)
 {
     *out = (struct choice){.n = 1, .way = {*type}};
@@ -269,6 +269,8 @@ static bool choices_of(const struct firn_waste_type *type,
         if (e->number < 2 || e->number > 1 << 16 || !(e->speed > 0) ||
             e->speed > e->number)
             return false;
+        if ((long)e->number * type->ngpus > maxp)
+            continue; /* some would have no thread */
         struct firn_waste_type *way = &out->way[out->n++];
         *way = *type;
         way->executors = e->number;
@@ -329,7 +331,7 @@ bool firn_waste_choose(struct firn_waste_type *types,
         return false;
     for (int t = 0; t < ntypes; t++) {
         double most = 0;
-        if (!choices_of(&types[t], &ways[t], &choices[t]))
+        if (!choices_of(&types[t], &ways[t], maxp, &choices[t]))
             return false;
         for (int i = 0; i < choices[t].n && types[t].ngpus > 0; i++)
             most = fmax(most, capability(&choices[t].way[i]));

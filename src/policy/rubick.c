@@ -40,7 +40,9 @@
  * (b) a guaranteed job is never shrunk below the speed it asked for;
  * (c) shrinking that does not get the waiting job its goal is taken back;
  * (d) equal losses and rises: the lower id;
- * (e) a job whose number of GPUs and plan are unchanged keeps its GPUs.
+ * (e) a job whose number of GPUs and plan are unchanged keeps its GPUs;
+ * (f) while others run, a job does not begin on scattered GPUs that make it
+ *     slower than (1) says.
  *
  * Between rounds running jobs stay as they are, and arrivals are served from
  * free GPUs. Nothing is known of how long a job will take.
@@ -593,19 +595,56 @@ static struct firn_how how_of(const struct entry *entry)
     return how;
 }
 
+/* Its speed where the plan has put it; curves are of GPUs that stand together.
+ */
+static double rate_there(const struct round *round, const struct entry *entry,
+                         const struct firn_how *how)
+{
+    const struct firn_alloc *to = firn_plan_of(round->plan, entry->job);
+    struct firn_way way = {.gpus = to->ngpus,
+                           .nodes = firn_alloc_nodes(to),
+                           .type = entry->type,
+                           .passes = how->passes,
+                           .tensor = how->tensor,
+                           .parallel = how->parallel,
+                           .stages = how->stages};
+    double rate = firn_view_rate(round->view, entry->job, &way);
+    return isnan(rate) ? 1 : rate;
+}
+
+/* On one node if there is room on one. A job that would begin too slowly on the
+ * nodes that are left waits while other jobs run. (f) */
 static void place(struct round *round, struct entry *entry)
 {
     struct firn_how how = how_of(entry);
     struct firn_want want = {.gpus = entry->gpus,
                              .types = 1u << entry->type,
                              .one_type = true,
+                             .one_node = true,
                              .how = &how};
-    if (firn_plan_give_want(round->plan, entry->job, &want))
+    double rate = rate_on(entry, entry->gpus);
+    size_t mark = firn_plan_mark(round->plan);
+    bool is_placed = firn_plan_give_want(round->plan, entry->job, &want);
+    if (!is_placed) {
+        want.one_node = false;
+        is_placed = firn_plan_give_want(round->plan, entry->job, &want);
+    }
+    if (is_placed && want.one_node == false) {
+        double needed = entry->is_guaranteed ? fmin(rate, as_asked)
+                                             : fmin(rate, round->rubick->least);
+        rate = rate_there(round, entry, &how);
+        if (!entry->is_running && round->view->nrunning > 0 && rate < needed) {
+            firn_plan_undo(round->plan, mark);
+            is_placed = false;
+        }
+    }
+    if (is_placed)
         firn_plan_note(round->plan, entry->job,
                        "%d GPUs: %.2f times the speed asked for", entry->gpus,
-                       rate_on(entry, entry->gpus));
+                       rate);
     else
-        firn_plan_note(round->plan, entry->job, "no room for its %d GPUs",
+        firn_plan_note(round->plan, entry->job,
+                       "too slow on the nodes that have %d free GPUs",
                        entry->gpus);
 }
 

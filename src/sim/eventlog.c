@@ -68,6 +68,8 @@ static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
         buf_double(out, o->restarts[i].cost_s);
         buf_putc(out, '\n');
     }
+    if (o->resizes)
+        put_setting(out, "resize_s", o->resize_s);
 }
 
 static void put_header(struct firn_buf *out, const struct firn_sim_options *o)

@@ -122,6 +122,10 @@ static enum firn_status read_gpus(const struct ledger *ledger, int node,
     return FIRN_OK;
 }
 
+/* A model that is not in stages: sharded, offloaded, activations computed
+ * again. */
+static const char uncut[] = "sor";
+
 /* Shares of a stage, "t2"; 1 for none, 0 when it is no number. */
 static int read_shares(char **at)
 {
@@ -141,14 +145,14 @@ static enum firn_status read_spread(char *text, struct holding *out,
     *at++ = '\0';
     char kind = *at;
     at += kind != '\0';
-    const char *copies = strchr("sor", kind);
+    const char *copies = strchr(uncut, kind);
     out->stages = 0;
     out->shares = 1;
     if (kind == 'p') {
         out->stages = read_int(&at);
         out->shares = read_shares(&at);
     } else if (kind != '\0' && copies != NULL) {
-        out->stages = -1 - (int)(copies - "sor");
+        out->stages = -1 - (int)(copies - uncut);
     }
     if (*at != '\0' || out->stages == 0 || out->shares < 1 ||
         (kind == 'p' && out->stages < 1))
@@ -281,7 +285,7 @@ int ledger_print(const struct ledger *ledger, const struct holding *held,
         buf_puts(out, is_last ? "]" : "");
     }
     if (held->stages < 0)
-        buf_printf(out, "/%c", "sor"[-1 - held->stages]);
+        buf_printf(out, "/%c", uncut[-1 - held->stages]);
     if (held->stages > 0)
         buf_printf(out, "/p%d", held->stages);
     if (held->stages > 0 && held->shares > 1)

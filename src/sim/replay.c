@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETTINGS = 16, NEEDED = 9, FIELDS_MAX = 64 };
+enum { SETTINGS = 17, NEEDED = 9, FIELDS_MAX = 64 };
 
 /* What the header has, once each. */
 struct header {
@@ -40,6 +40,7 @@ static const char *const setting_names[SETTINGS] = {
     "quantum_s",    "mtbf_s",           "charges_first_start", "mttr_s",
     "checkpoint_s", "noise_throughput", "noise_sharing",       "noise_transfer",
     "noise_report", "noise_iterations", "elastic_min",         "elastic_max",
+    "resize_s",
 };
 /* Texts that say how a run was asked for and that change no check. */
 static const char *const remark_names[] = {

@@ -38,10 +38,23 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
+/* Can a running job go on, on these GPUs, without a stop? As the local engine
+ * does it: neither shared, and run in the same way. */
+static bool is_resize(const struct firn_step *step)
+{
+    const struct firn_alloc *held = &step->job->held;
+    return (step->kind == FIRN_STEP_RESIZE || step->kind == FIRN_STEP_MOVE) &&
+           held->nparts > 0 && !held->is_shared && !step->to->is_shared &&
+           firn_how_equal(&held->how, &step->to->how);
+}
+
 static double restart_cost_s(const struct simengine *engine,
-                             const struct firn_job *job)
+                             const struct firn_step *step)
 {
     const struct firn_sim_options *options = engine->world.options;
+    const struct firn_job *job = step->job;
+    if (options->resizes && is_resize(step))
+        return options->resize_s;
     if (job->starts == 0 && !engine->world.cadence.charges_first_start)
         return 0;
     for (size_t i = 0; i < options->nrestarts; i++)
@@ -207,7 +220,7 @@ static void start(struct simengine *engine, const struct firn_step *step)
     sj->gpus = step->to->ngpus;
     sj->since_s = engine->world.now_s;
     double cost_s =
-        restart_cost_s(engine, job) -
+        restart_cost_s(engine, step) -
         earlier(step->to->how.ahead_s, engine->world.options->ahead_s);
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);

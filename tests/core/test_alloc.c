@@ -43,6 +43,14 @@ static void gpus_print_as_ranges_of_each_node(void **unused)
     alloc.is_shared = false;
     alloc.how.parallel = FIRN_PARALLEL_SHARDED;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]/s");
+    alloc.how.parallel = FIRN_PARALLEL_OFFLOAD;
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]/o");
+    alloc.how.parallel = FIRN_PARALLEL_RECOMPUTE;
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]/r");
+    alloc.how.parallel = FIRN_PARALLEL_PIPELINE;
+    alloc.how.stages = 1;
+    alloc.how.tensor = 7;
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]/p1t7");
     alloc.how = (struct firn_how)FIRN_HOW_AS_SUBMITTED;
     alloc.is_shared = true;
     parts[0].gpus = 0x8000000000000001u;

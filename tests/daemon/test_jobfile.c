@@ -659,7 +659,7 @@ static void the_examples_of_the_manual_are_good(void **state)
         buf_release(&text);
         at = end + 3;
     }
-    assert_int_equal(n, 8);
+    assert_true(n >= 8);
     buf_release(&page);
 }
 

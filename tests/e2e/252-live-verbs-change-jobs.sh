@@ -26,6 +26,18 @@ run 0 submit --name ok -- true
 run 0 wait ok
 run 1 wait nothing
 
+# A job that can never run is refused, or taken by --anyway.
+run 1 submit --gpus 5 -- true
+err_has "wants 5 GPUs, the cluster has 4"
+run 1 submit --memory 40GB -- true
+err_has "v100 with 16 GiB"
+run 1 submit --gpu h100 -- true
+err_has "the cluster has v100"
+run 2 submit --gpus four -- true
+err_has "--gpus"
+run 0 submit --anyway --gpus 5 --name large -- true
+run 0 cancel large
+
 # A job waits for others; one that waits in vain is cancelled.
 run 0 submit --hold --name first -- true
 run 0 submit --after ok:first --name second -- true

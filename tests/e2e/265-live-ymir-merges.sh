@@ -143,6 +143,9 @@ tune a one.txt "" --epochs 3 --samples 32
 wait_state a running
 tune b two.txt "" --epochs 1 --samples 32
 wait_why b 'policy ymir: waits for the weights of a: '
+down # no further round, in which b might be decided otherwise
+up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes \
+    --set ymir.interval=1000000 --set ymir.spatial=no
 touch "$tmp/go"
 wait_state b succeeded
 grep -q 'begins with the weights of job 1' "$tmp/state/jobs/2/log" ||

@@ -33,8 +33,14 @@ finetune: {base: tiny, dataset: $text, sharing: allowed}" \
         "$tmp/gpt" --base seed:5 --text "$text" --judge 1 --batch 8 "$@"
 }
 
-up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes --set ymir.interval=1 \
-    --set ymir.spatial=no
+# start SECONDS: the scheduler with a round in that many seconds.
+start()
+{
+    up --gpus 1x1:v100@16 --policy ymir --set ymir.between=yes \
+        --set "ymir.interval=$1" --set ymir.spatial=no
+}
+
+start 1
 touch "$tmp/go"
 task="--epochs 4 --samples 64 --optimizer adam --rate 0.01"
 # shellcheck disable=SC2086 # words
@@ -47,6 +53,8 @@ wait_state a running
 # shellcheck disable=SC2086 # words
 tune b two.txt $task
 wait_why b 'policy ymir: waits for the weights of a: '
+down # no further round, in which b might be decided otherwise
+start 1000000
 touch "$tmp/go"
 wait_state b succeeded
 log=$tmp/state/jobs/3/log

@@ -78,9 +78,14 @@ static void on_step(void *arg, const struct firn_step *step)
     struct audit *audit = arg;
     const struct firn_job *job = step->job;
     bool is_free = job->starts == 0 && !audit->options->charges_first_start;
+    bool is_resize =
+        audit->options->resizes &&
+        (step->kind == FIRN_STEP_RESIZE || step->kind == FIRN_STEP_MOVE);
     assert_in_range(job->id, 0, AUDIT_JOBS - 1);
     audit->resumes_s[job->id] =
-        step->at_s + (is_free ? 0 : audit->options->restart_s);
+        step->at_s + (is_free     ? 0
+                      : is_resize ? audit->options->resize_s
+                                  : audit->options->restart_s);
 }
 
 static void on_end(void *arg, const struct firn_job *job, const char *how,

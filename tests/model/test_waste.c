@@ -404,6 +404,8 @@ static double least_step(const struct firn_waste_type *types,
     if (from == n)
         return firn_waste_best(copy, n, maxp, &w) ? w.step_s : INFINITY;
     for (int i = -1; i < ways[from].n; i++) {
+        if (i >= 0 && ways[from].at[i].number * types[from].ngpus > maxp)
+            continue;
         copy[from].executors = i < 0 ? 1 : ways[from].at[i].number;
         copy[from].interference =
             i < 0 ? 1 : ways[from].at[i].speed / ways[from].at[i].number;
@@ -443,6 +445,10 @@ static void executors_are_chosen_by_the_step(void **state)
     assert_int_equal(one[0].executors, 1);
     assert_true(firn_waste_choose(one, NULL, 1, 2, &w));
     assert_true(near(w.step_s, 2));
+    /* One thread: the second executor would have none. */
+    ways[0].at[0].speed = 1.2;
+    assert_true(firn_waste_choose(one, ways, 1, 1, &w));
+    assert_int_equal(one[0].executors, 1);
     ways[0].at[0].speed = 2.1; /* more than two of them can do */
     assert_false(firn_waste_choose(one, ways, 1, 2, &w));
 }

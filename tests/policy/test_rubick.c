@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/data.h"
 #include "lib/play.h"
 #include "scene.h"
 #include <cmocka.h>
@@ -168,6 +169,24 @@ static void between_rounds_only_free_gpus_are_given(void **unused)
     scene_free(scene);
 }
 
+/* Over two nodes it goes at 0.9 of its speed: not what was guaranteed. */
+static void a_guaranteed_job_does_not_begin_on_scattered_gpus(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("2 nodes x 2 gpus; A wants 1 on n0[0]; B wants 1 on n1[0]; "
+                   "C wants 2 at 60",
+                   NULL);
+    expect(scene, 60, "A: n0[0]  B: n1[0]  C: -");
+    scene_free(scene);
+    scene =
+        open_scene("2 nodes x 2 gpus; A wants 1 on n0[0]; B wants 1 on n1[0]; "
+                   "C wants 2 humble at 60",
+                   NULL);
+    expect(scene, 60, "A: n0[0]  B: n1[0]  C: n0[1] n1[1]");
+    scene_free(scene);
+}
+
 /* GPT-2 with ga on 4 GPUs: ZeRO on 8 takes half as long. */
 static void a_job_gets_the_best_plan_with_its_gpus(void **unused)
 {
@@ -189,6 +208,33 @@ static void a_job_gets_the_best_plan_with_its_gpus(void **unused)
     assert_true(is_sharded);
     play_run(&play, "fifo"); /* as its user asked */
     assert_true(play_end(&play, "g") == 1000);
+    play_close(&play);
+}
+
+/* The table has 1.0224 s for ga on 4 GPUs and 0.530168421 s for zero-dp on 8:
+ * 1000 s become 518.552 s. */
+static void a_measured_row_says_how_fast_a_plan_really_is(void **unused)
+{
+    (void)unused;
+    static const char rel[] = "rubick/placements/gpt2.csv";
+    const char *path = data_path(rel);
+    char dir[4096];
+    struct play play;
+    if (path == NULL || data_path("pollux/apps") == NULL) {
+        print_message("no table of Rubick: skipped\n");
+        skip();
+        return;
+    }
+    snprintf(dir, sizeof dir, "%.*s", (int)(strlen(path) - strlen(rel) - 1),
+             path);
+    play_open(&play, "1x8:a800",
+              "#firn-trace 1\n"
+              "name,submit_s,gpus,duration_s,gpus_min,gpus_max,app,plan\n"
+              "g,0,4,1000,1,64,gpt2,ga\n");
+    play.options.profiles = dir;
+    play_run(&play, "rubick");
+    double ratio = play_end(&play, "g") / (1000 * 0.530168421 / 1.0224);
+    assert_true(ratio > 1 - 1e-9 && ratio < 1 + 1e-9);
     play_close(&play);
 }
 
@@ -218,7 +264,9 @@ int main(void)
         cmocka_unit_test(a_best_effort_job_begins_on_what_is_free),
         cmocka_unit_test(a_job_that_just_started_is_left_alone),
         cmocka_unit_test(between_rounds_only_free_gpus_are_given),
+        cmocka_unit_test(a_guaranteed_job_does_not_begin_on_scattered_gpus),
         cmocka_unit_test(a_job_gets_the_best_plan_with_its_gpus),
+        cmocka_unit_test(a_measured_row_says_how_fast_a_plan_really_is),
         cmocka_unit_test(a_job_runs_on_fewer_gpus_than_its_plan_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

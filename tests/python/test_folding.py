@@ -3,13 +3,16 @@ whose source is compiled for the CPU here."""
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import os
 import shutil
 import subprocess
 import tempfile
 import unittest
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import torch
 
@@ -122,6 +125,47 @@ class Source(unittest.TestCase):
                     self.assertTrue(torch.equal(a, b), f"{nlists} lists, {n}")
                 for a, b in zip(lists[1], rest):
                     self.assertTrue(torch.equal(a, b), "another list changed")
+
+    def kernel(self) -> folding.Kernel:
+        """The kernel's launcher with a driver that runs the C++ program."""
+        kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
+
+        def launch(_: object, nblocks: int, *rest: object) -> int:
+            at = rest[-2]
+            given = [
+                ctypes.cast(at[i], ctypes.POINTER(kind)).contents  # type: ignore
+                for i, kind in enumerate((*kinds, ctypes.c_float))
+            ]
+            table, pieces, nlists, how, factor = given
+            self.run_blocks(
+                table, pieces, nblocks, folding._THREADS, nlists, how, factor
+            )
+            return 0
+
+        made = folding.Kernel.__new__(folding.Kernel)
+        made._device, made._function = torch.device("cpu"), ctypes.c_void_p()
+        made._pieces, made._tables = {}, collections.OrderedDict()
+        made._on_device = torch.tensor  # type: ignore[method-assign]
+        made._cuda = mock.Mock(cuLaunchKernel=launch)
+        return made
+
+    def test_tables_are_kept_and_many_lists_are_added_in_parts(self) -> None:
+        kernel = self.kernel()
+        with mock.patch.object(folding, "way", lambda _: "kernel"), mock.patch.object(
+            folding, "_kernel_of", lambda _: kernel
+        ), mock.patch.object(
+            torch.cuda, "current_stream", lambda _: mock.Mock(cuda_stream=7)
+        ), mock.patch.object(torch.cuda, "device", lambda _: nullcontext()):
+            for nlists, ntables in ((2, 1), (5, 2), (9, 4)):
+                lists = lists_of(nlists, (5, 9000, 64))
+                for n in (7, 4):  # the same addresses again: the same tables
+                    want = by_hand(lists, n)
+                    folding.fold(lists, n)
+                    for a, b in zip(lists[0], want):
+                        self.assertTrue(torch.equal(a, b))
+                    self.assertEqual(len(kernel._tables), ntables)
+                self.kept = [*getattr(self, "kept", []), lists]  # no address again
+        self.assertEqual(len(kernel._pieces), 1)
 
     def test_every_element_is_in_one_piece(self) -> None:
         found = folding.pieces_of((1, folding.PIECE, folding.PIECE + 1, 0))

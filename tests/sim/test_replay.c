@@ -330,6 +330,8 @@ static void a_step_line_of_the_wrong_kind_is_refused(void **state)
             "log: line 24: a model is sharded (/s, /o), copied (/r) or "
             "in stages (/p4, /p4t2)");
     accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/p2~");
+    accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/p1t2~");
+    accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/o~");
     refused("10\tmove\t1\tn1[0-1]~", "10\tresize\t1\tn1[0-1]~",
             "log: line 24: job 1 is resized from 2 GPUs to as many");
     refused("80\tresize\t1", "80\tmove\t1",

@@ -88,6 +88,34 @@ static void elastic_job_speeds_up_by_the_exponent(void **state)
     play_close(&play);
 }
 
+/* The same with resizes that cost 1 s; restarts cost 10.
+ *   a on 16 at rate 2: 40 done at 20
+ *     on 4 from 20, resumes at 21 at rate 1: 89 done at 70, when b ends
+ *     on 16 from 70, resumes at 71 at 2: the last 11 by 76.5
+ * GPU-seconds: a 16x20 + 4x50 + 16x6.5, b 4x50; overhead 4x1 + 16x1. */
+static void a_resize_without_a_stop_costs_less_than_a_restart(void **state)
+{
+    (void)state;
+    struct play play;
+    struct drive run;
+    play_open(&play, "1x16:v100", elastic);
+    play.options.scaling = 0.5;
+    play.options.restart_s = 10;
+    play.options.resizes = true;
+    play.options.resize_s = 1;
+    assert_int_equal(drive_try(&play, &breathing, &run), FIRN_OK);
+    assert_true(play_near(run.end_s, 76.5));
+    assert_true(play_near(run.spent.given, 624 + 200));
+    assert_true(play_near(run.spent.overhead, 20));
+    assert_true(play_near(run.spent.useful, 804));
+    buf_release(&run.text);
+    play_run(&play, "optimus"); /* its log names the cost, and is replayed */
+    struct firn_buf log = play_read(play.log);
+    assert_non_null(strstr(log.at, "\nresize_s\t1\n"));
+    buf_release(&log);
+    play_close(&play);
+}
+
 /* a has done its work at 10.1, which is seen at 15; at 12 it loses GPUs to b
  * and does no more work. The replay must see that, too. */
 static void resized_while_its_end_waits_for_the_quantum(void **state)
@@ -397,6 +425,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
+        cmocka_unit_test(a_resize_without_a_stop_costs_less_than_a_restart),
         cmocka_unit_test(resized_while_its_end_waits_for_the_quantum),
         cmocka_unit_test(fewer_gpus_slow_a_job_by_the_exponent),
         cmocka_unit_test(toys_do_exactly_the_work_on_random_scenes),

@@ -36,7 +36,7 @@ import collections
 import ctypes
 import os
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 import torch
 
@@ -216,10 +216,13 @@ class Kernel:
         host = torch.tensor(numbers, dtype=torch.int64).pin_memory()
         return host.to(self._device, non_blocking=True)
 
-    def _table(self, counts: tuple, lists: Sequence[Sequence[torch.Tensor]]) -> Any:
-        """The addresses on the device; kept, for they come again."""
+    def _table(
+        self, stream: int, counts: tuple, lists: Sequence[Sequence[torch.Tensor]]
+    ) -> torch.Tensor:
+        """The addresses on the device; kept, for they come again. A stream reads
+        only tables that were copied on it."""
         columns = [[t.data_ptr() for t in some] for some in lists]
-        key = (counts, *map(tuple, columns))
+        key = (stream, counts, *map(tuple, columns))
         table = self._tables.get(key)
         if table is None:
             rows = zip(counts, *columns)
@@ -235,14 +238,15 @@ class Kernel:
         self, lists: Sequence[Sequence[torch.Tensor]], how: int, factor: float
     ) -> None:
         """Launches it, on the current stream."""
+        stream = torch.cuda.current_stream(self._device).cuda_stream
         counts = tuple(t.numel() for t in lists[0])
-        if counts not in self._pieces:
+        if (stream, counts) not in self._pieces:
             words = pieces_of(counts)
-            self._pieces[counts] = (self._on_device(words), len(words) // 2)
-        pieces, nblocks = self._pieces[counts]
+            self._pieces[stream, counts] = (self._on_device(words), len(words) // 2)
+        pieces, nblocks = self._pieces[stream, counts]
         if nblocks == 0:
             return
-        table = self._table(counts, lists)
+        table = self._table(stream, counts, lists)
         given = (
             ctypes.c_void_p(table.data_ptr()),
             ctypes.c_void_p(pieces.data_ptr()),
@@ -251,7 +255,6 @@ class Kernel:
             ctypes.c_float(factor),
         )
         at = (ctypes.c_void_p * len(given))(*(ctypes.addressof(g) for g in given))
-        stream = torch.cuda.current_stream(self._device).cuda_stream
         with torch.cuda.device(self._device):
             self._check(
                 self._cuda.cuLaunchKernel(
