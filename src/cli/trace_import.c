@@ -57,35 +57,51 @@ static const struct {
 /* --- cells -----------------------------------------------------------------
  */
 
+/* A whole number of `most` digits at most, and what follows it; false: there is
+ * no digit. */
+static bool take_digits(const char **at, int most, int *out)
+{
+    int n = 0, value = 0;
+    while (n < most && (*at)[n] >= '0' && (*at)[n] <= '9')
+        value = 10 * value + ((*at)[n++] - '0');
+    *at += n;
+    *out = value;
+    return n > 0;
+}
+
+static bool take_letter(const char **at, const char *letters)
+{
+    bool is_there = **at != '\0' && strchr(letters, **at) != NULL;
+    *at += is_there;
+    return is_there;
+}
+
 bool trace_import_span(const char *text, double *out_s)
 {
     struct firn_error ignored;
-    double days = 0, parts[3];
-    int n = 0, used = 0;
+    double parts[3] = {0};
+    int days = 0, n = 0;
     if (strchr(text, ':') == NULL)
         return duration_parse(text, out_s, &ignored) == FIRN_OK;
-    const char *dash = strchr(text, '-');
-    if (dash != NULL && dash != text) {
-        if (sscanf(text, "%lf-%n", &days, &used) != 1 || days < 0)
-            return false;
-        text = dash + 1;
-    }
+    if (strchr(text, '-') != NULL &&
+        (!take_digits(&text, 6, &days) || !take_letter(&text, "-")))
+        return false;
     for (; n < 3; n++) {
         char *end;
-        parts[n] = strtod(text, &end);
-        if (end == text || parts[n] < 0)
+        if (*text < '0' || *text > '9')
             return false;
+        parts[n] = strtod(text, &end);
         text = end;
         if (*text == '\0')
             break;
-        if (*text++ != ':')
+        if (!take_letter(&text, ":"))
             return false;
     }
     if (n == 3 || n == 0)
         return false;
     double s = n == 2 ? parts[0] * 3600 + parts[1] * 60 + parts[2]
                       : parts[0] * 60 + parts[1];
-    *out_s = days * 86400 + s;
+    *out_s = days * 86400.0 + s;
     return true;
 }
 
@@ -100,28 +116,39 @@ static double days_of(int year, int month, int day)
     return era * 146097.0 + days - 719468;
 }
 
+/* "Z", "+02:00", "-05:30" or nothing; false: something else follows. */
+static bool take_zone(const char **at, double *zone_s)
+{
+    int hours = 0, minutes = 0, sign = **at == '-' ? -1 : 1;
+    *zone_s = 0;
+    if (**at == '\0' || take_letter(at, "Z"))
+        return **at == '\0';
+    if (!take_letter(at, "+-") || !take_digits(at, 2, &hours) ||
+        !take_letter(at, ":") || !take_digits(at, 2, &minutes))
+        return false;
+    *zone_s = sign * (hours * 60.0 + minutes) * 60;
+    return **at == '\0';
+}
+
 bool trace_import_moment(const char *text, double *out_s)
 {
-    int year, month, day, hour, minute, used = 0, zone_h = 0, zone_m = 0;
-    double second;
-    char sign[2] = "";
+    int year, month, day, hour, minute;
+    double zone_s;
+    char *end;
     if (str_double(text, out_s))
         return *out_s >= 0;
-    if (sscanf(text, "%4d-%2d-%2d%*[T ]%2d:%2d:%lf%n", &year, &month, &day,
-               &hour, &minute, &second, &used) != 6 ||
-        used == 0 || year < 1970 || month < 1 || month > 12 || day < 1 ||
-        day > 31 || hour < 0 || hour > 24 || minute < 0 || minute > 59 ||
-        !(second >= 0 && second < 61))
+    if (!take_digits(&text, 4, &year) || !take_letter(&text, "-") ||
+        !take_digits(&text, 2, &month) || !take_letter(&text, "-") ||
+        !take_digits(&text, 2, &day) || !take_letter(&text, "T ") ||
+        !take_digits(&text, 2, &hour) || !take_letter(&text, ":") ||
+        !take_digits(&text, 2, &minute) || !take_letter(&text, ":") ||
+        *text < '0' || *text > '9')
         return false;
-    text += used;
-    if (strcmp(text, "Z") == 0)
-        text++;
-    else if (sscanf(text, "%1[+-]%2d:%2d%n", sign, &zone_h, &zone_m, &used) ==
-             3)
-        text += used;
-    if (*text != '\0')
+    double second = strtod(text, &end);
+    text = end;
+    if (!take_zone(&text, &zone_s) || year < 1970 || month < 1 || month > 12 ||
+        day < 1 || day > 31 || hour > 24 || minute > 59 || second >= 61)
         return false;
-    double zone_s = (zone_h * 60.0 + zone_m) * 60 * (sign[0] == '-' ? -1 : 1);
     *out_s = days_of(year, month, day) * 86400 + hour * 3600.0 + minute * 60.0 +
              second - zone_s;
     return true;
