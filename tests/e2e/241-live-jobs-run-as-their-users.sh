@@ -110,7 +110,7 @@ grep -qx "${tag}a" "$tmp/out" || fail "the job does not run as its user"
 grep -q "${tag}g" "$tmp/out" || fail "the job lacks the groups of its user"
 out_has "wrote its folder"
 out_has "$lab/state/jobs/1/work"
-! grep -q '[A-Z][A-Z][A-Z]' "$tmp/out" || fail "the job reached too far"
+! grep -q '^[A-Z][A-Z][A-Z]' "$tmp/out" || fail "the job reached too far"
 [ "$(stat -c %U "$lab/state/jobs/1/work/mine")" = "${tag}a" ] ||
     fail "its file is not its user's"
 
