@@ -153,12 +153,14 @@ static void try_to_begin(struct local *local, struct localjob *job)
 {
     double now_s = local_now_s(local);
     const struct localjob *other = holder(local, job);
-    if (job->must_restart || !can_resize(local, job, &job->base.want))
-        restart(local, job);
-    else if (other == NULL && !local_is_foreign_on(local, &job->base.want))
+    bool able = !job->must_restart && can_resize(local, job, &job->base.want);
+    bool is_free =
+        other == NULL && !local_is_foreign_on(local, &job->base.want);
+    bool waited = now_s > job->waits_s + gpus_limit_s ||
+                  (other != NULL && other->waits_s > 0);
+    if (able && is_free)
         begin(local, job);
-    else if (now_s > job->waits_s + gpus_limit_s ||
-             (other != NULL && other->waits_s > 0))
+    else if (!able || waited)
         restart(local, job);
 }
 

@@ -37,7 +37,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -282,15 +281,6 @@ static int listen_at(const char *path)
     return fd;
 }
 
-static void reap(int number)
-{
-    int before = errno;
-    (void)number;
-    while (waitpid(-1, NULL, WNOHANG) > 0)
-        ;
-    errno = before;
-}
-
 static int wrong(const char *text, const char *word)
 {
     fprintf(stderr, "firn-launch: %s%s\n", text, word);
@@ -371,7 +361,7 @@ int main(int argc, char **argv)
         return wrong("firnd's user must exist and not be root: ", options.user);
     if (geteuid() != 0)
         return wrong("this program must run as root", "");
-    signal(SIGCHLD, reap);
+    signal(SIGCHLD, SIG_IGN); /* children that end leave nothing behind */
     signal(SIGPIPE, SIG_IGN);
     options.has_cells = cell_open();
     fprintf(stderr, "firn-launch: jobs run %s\n",
@@ -384,7 +374,7 @@ int main(int argc, char **argv)
     for (;;) {
         int one = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (one < 0)
-            continue; /* a child ended, or the peer left */
+            continue; /* the peer left */
         serve(one);
         close(one);
     }

@@ -214,10 +214,11 @@ static void count_exchange(const struct exec_plan *plan,
     int members = straddles ? 1 : spot->least / plan->tensor;
     members = members < 1 ? 1 : members;
     members = members > plan->data ? plan->data : members;
+    int rails = (members + 1) / 2;
     double cross = flag(members < plan->data);
     counts[PLAN_LINK] = bytes;
     counts[PLAN_NET] = cross * bytes / members;
-    counts[PLAN_RAIL] = cross * bytes / ((members + 1) / 2);
+    counts[PLAN_RAIL] = cross * bytes / rails;
     if (plan->kind == PLAN_ZERO)
         counts[PLAN_HOPS] = cross * (d - 1);
 }

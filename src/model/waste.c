@@ -295,8 +295,9 @@ static const struct firn_waste_type *most_threads(const struct choice *c)
     return best;
 }
 
-/* Gives one more thread to each executor of the way that ends it first. */
-static void step_on(struct choice *choices, int ntypes)
+/* Gives one more thread to each executor of the way that ends it first. False:
+ * there is no GPU. */
+static bool step_on(struct choice *choices, int ntypes)
 {
     struct firn_waste_type *soonest = NULL;
     for (int t = 0; t < ntypes; t++)
@@ -307,7 +308,10 @@ static void step_on(struct choice *choices, int ntypes)
                           soonest->threads + 1, slot_rate(soonest)))
                 soonest = way;
         }
+    if (soonest == NULL)
+        return false;
     soonest->threads++;
+    return true;
 }
 
 static double room(const struct choice *choices, int ntypes)
@@ -346,8 +350,8 @@ bool firn_waste_choose(struct firn_waste_type *types,
                 types[t].ngpus > 0
                     ? (int)(low_s * slot_rate(&choices[t].way[i]))
                     : 0;
-    while (room(choices, ntypes) < maxp)
-        step_on(choices, ntypes);
+    while (room(choices, ntypes) < maxp && step_on(choices, ntypes))
+        ;
     struct firn_waste w = {.capacity = room(choices, ntypes)};
     double total = 0;
     for (int t = 0; t < ntypes; t++) {

@@ -54,23 +54,22 @@ enum firn_status firn_train_plan_group(struct firn_train *t,
 
 /* --- what moves ----------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+static uint64_t mix(uint64_t hash, uint64_t number)
 {
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3u;
-    return hash;
+    return (hash ^ number) * 0x100000001b3u;
 }
 
 static uint64_t registry_of(const struct firn_train *t)
 {
     uint64_t facts[] = {t->nelements, t->nlayers, (uint64_t)t->nthreads,
                         t->nshared, sizeof(struct moved)};
-    uint64_t hash = mix(0xcbf29ce484222325u, facts, sizeof facts);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
+        hash = mix(hash, facts[i]);
     for (size_t i = 0; i < t->nshared; i++) {
-        uint64_t n = t->shared[i].nbytes;
-        hash = mix(hash, t->shared[i].name, strlen(t->shared[i].name) + 1);
-        hash = mix(hash, &n, sizeof n);
+        for (const char *at = t->shared[i].name; *at != '\0'; at++)
+            hash = mix(hash, (unsigned char)*at);
+        hash = mix(mix(hash, 0), t->shared[i].nbytes);
     }
     return hash;
 }
@@ -340,6 +339,10 @@ enum firn_status firn_train_join(struct firn_train *t, struct firn_error *err)
     struct firn_error why = {0};
     bool committed = false;
     const char *order = getenv("FIRN_JOIN_ORDER");
+    if (order == NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "FIRN_JOIN_ORDER is not set: a process joins by "
+                         "order of its supervisor only");
     FIRN_TRY(firn_join_ready(t->join, err));
     enum firn_status moved = move(t, strtoull(order, NULL, 10), &news, &why);
     enum firn_status status = firn_join_agree(
