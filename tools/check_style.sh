@@ -215,6 +215,7 @@ texts=$(find README.md HACKING.md Makefile check quickstart src include tests \
     ! -path '*/corpus/*' ! -path '*/fixtures/*' ! -path '*/golden/*.tsv' \
     ! -path 'docs/measurements/*' ! -path 'docs/results/*' \
     \( -name '*.[ch]' -o -name '*.md' -o -name '*.sh' -o -name '*.py' \
+    -o -name '*.js' -o -name '*.css' -o -name '*.html' \
     -o -name '*.def' -o -name '*.yaml' -o -name '*.1' -o -name '*.inc' \
     -o ! -name '*.*' \) 2>/dev/null | sort)
 

@@ -2,7 +2,7 @@
  *
  * (1) Rows keep their places: new data change what a row shows, not where it
  *     is. `setRows` is the only call that moves rows, and the view calls it when
- *     the reader asks for it, or while nobody points at the table.
+ *     the reader asks for it, or while no pointer is over the table.
  * (2) About forty rows are in the document, whatever the length of the list.
  */
 import { el } from './dom.js';

@@ -21,10 +21,6 @@
  * use the same model: for these jobs a scheduler knows all there is to know,
  * but for noise.
  *
- * A user who asked for nothing (gpus 0) gave a duration on the best plan of
- * the reference type, best by samples a second for each GPU. Where a number of
- * GPUs is put in its place the duration is scaled: the samples to train stay.
- *
  * A model on GPUs too small for it (a scheduler may mix types, or split it as
  * a wrong formula says) would fail in truth; here it crawls at SPILL of its
  * speed, so that no policy gains by it and every run ends. What counts for that
@@ -41,14 +37,12 @@
  *
  * Left out: pipelines; for the other models ZeRO and passes.
  */
-#include "core/llmjobs.h"
 #include "core/accept.h"
 #include "core/cluster_build.h"
-#include <firn/llmplan.h>
+#include "core/llmjobswork.h"
 #include <firn/parallel.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,24 +174,16 @@ static struct firn_llm_speed slower(struct firn_llm_speed a,
     };
 }
 
-/* GPUs of one type, looked up once for many placements. */
-struct gpus {
-    double mem_gib;
-    struct firn_llm_speed speed;
-    int node; /* GPUs of its largest node */
-    int most; /* all of them */
-};
-
-static struct gpus gpus_of(const struct firn_cluster *cluster,
-                           firn_type_id type)
+struct llmgpus llmjobs_gpus_of(const struct firn_cluster *cluster,
+                               firn_type_id type)
 {
-    return (struct gpus){.mem_gib = cluster->types[type].mem_gib,
-                         .speed = speed_of(cluster, type),
-                         .node = largest_node(cluster, type),
-                         .most = cluster->types[type].ngpus};
+    return (struct llmgpus){.mem_gib = cluster->types[type].mem_gib,
+                            .speed = speed_of(cluster, type),
+                            .node = largest_node(cluster, type),
+                            .most = cluster->types[type].ngpus};
 }
 
-static struct llmspot packed_on(const struct gpus *of, int gpus, int nodes)
+struct llmspot llmjobs_packed_on(const struct llmgpus *of, int gpus, int nodes)
 {
     int node = of->node;
     struct llmspot spot = {
@@ -222,8 +208,8 @@ static struct llmspot packed_on(const struct gpus *of, int gpus, int nodes)
 struct llmspot llmjobs_packed(const struct firn_cluster *cluster,
                               firn_type_id type, int gpus, int nodes)
 {
-    struct gpus of = gpus_of(cluster, type);
-    return packed_on(&of, gpus, nodes);
+    struct llmgpus of = llmjobs_gpus_of(cluster, type);
+    return llmjobs_packed_on(&of, gpus, nodes);
 }
 
 struct llmspot llmjobs_held(const struct firn_cluster *cluster,
@@ -486,10 +472,8 @@ bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
 
 /* --- the job ------------------------------------------------------------- */
 
-/* Types in the order of preference for being the reference: of speed 1 first;
- * -1 behind the last. */
-static firn_type_id nth_type(const struct firn_cluster *cluster, uint32_t types,
-                             int n)
+firn_type_id llmjobs_nth_type(const struct firn_cluster *cluster,
+                              uint32_t types, int n)
 {
     for (int is_rest = 0; is_rest < 2; is_rest++)
         for (int t = 0; t < cluster->ntypes; t++)
@@ -499,7 +483,7 @@ static firn_type_id nth_type(const struct firn_cluster *cluster, uint32_t types,
     return -1;
 }
 
-static struct llmjob bare(const struct firn_job_spec *spec)
+struct llmjob llmjobs_bare(const struct firn_job_spec *spec)
 {
     struct llmjob llm;
     if (!read_spec(&llm, spec))
@@ -507,14 +491,13 @@ static struct llmjob bare(const struct firn_job_spec *spec)
     return llm;
 }
 
-/* Samples a second of that many GPUs of the reference type. */
-static double reference_samples_s(const struct llmjob *llm,
-                                  const struct firn_cluster *cluster,
-                                  uint32_t types, int gpus)
+double llmjobs_reference_samples_s(const struct llmjob *llm,
+                                   const struct firn_cluster *cluster,
+                                   uint32_t types, int gpus)
 {
     firn_type_id type = 0;
     double crawl = 0;
-    for (int n = 0; (type = nth_type(cluster, types, n)) >= 0; n++) {
+    for (int n = 0; (type = llmjobs_nth_type(cluster, types, n)) >= 0; n++) {
         struct llmspot spot = llmjobs_packed(cluster, type, gpus, 0);
         double at = best_split(llm, &spot, any_way, false).samples_s;
         if (at > 0)
@@ -529,8 +512,9 @@ static double reference_samples_s(const struct llmjob *llm,
 struct llmjob llmjobs_open(const struct firn_cluster *cluster,
                            const struct firn_job_spec *spec, uint32_t types)
 {
-    struct llmjob llm = bare(spec);
-    llm.ref_samples_s = reference_samples_s(&llm, cluster, types, spec->gpus);
+    struct llmjob llm = llmjobs_bare(spec);
+    llm.ref_samples_s =
+        llmjobs_reference_samples_s(&llm, cluster, types, spec->gpus);
     return llm;
 }
 
@@ -554,16 +538,16 @@ static int by_efficiency(const void *a, const void *b)
     return (p->zero > q->zero) - (p->zero < q->zero);
 }
 
-static bool has_gpus(const struct gpus *of, int t, int d)
+static bool has_gpus(const struct llmgpus *of, int t, int d)
 {
     return t <= of->node && d <= of->most / t;
 }
 
 static void add_plan(struct llmplans *out, const struct llmjob *llm,
-                     const struct gpus *of, firn_type_id type,
+                     const struct llmgpus *of, firn_type_id type,
                      const struct split *split)
 {
-    struct llmspot spot = packed_on(of, split->t * split->d, 0);
+    struct llmspot spot = llmjobs_packed_on(of, split->t * split->d, 0);
     struct llmplan plan = plan_of(split, type);
     plan.marp_gib = split->need_gib;
     if (!llm->is_peak)
@@ -580,7 +564,8 @@ static void add_plan(struct llmplans *out, const struct llmjob *llm,
 /* Adds the split with the fewest passes that fit to every type that has the
  * GPUs. Memory does not depend on the type and is predicted once. */
 static void add_passes(struct llmplans *out, const struct llmjob *llm,
-                       const struct gpus *of, int ntypes, struct split *split)
+                       const struct llmgpus *of, int ntypes,
+                       struct split *split)
 {
     int mine = llm->batch / split->d, passes = 0;
     uint32_t left = 0;
@@ -600,7 +585,7 @@ static void add_passes(struct llmplans *out, const struct llmjob *llm,
 }
 
 static void add_plans(struct llmplans *out, const struct llmjob *llm,
-                      const struct gpus *of, int ntypes, int t, int d)
+                      const struct llmgpus *of, int ntypes, int t, int d)
 {
     struct split split = {.t = t, .d = d};
     if (llm->is_peak) {
@@ -623,7 +608,7 @@ static void add_plans(struct llmplans *out, const struct llmjob *llm,
 /* The GPUs of each type that may be used, and the most of any: in a node, and
  * in all. */
 struct reach {
-    struct gpus of[FIRN_TYPES_MAX];
+    struct llmgpus of[FIRN_TYPES_MAX];
     int ntypes, node, most;
 };
 
@@ -632,10 +617,10 @@ static void find_reach(struct reach *out, const struct firn_cluster *cluster,
 {
     *out = (struct reach){.ntypes = cluster->ntypes};
     for (int type = 0; type < cluster->ntypes; type++) {
-        struct gpus *of = &out->of[type];
+        struct llmgpus *of = &out->of[type];
         if (!(types >> type & 1))
             continue;
-        *of = gpus_of(cluster, type);
+        *of = llmjobs_gpus_of(cluster, type);
         if (of->most > gpus_max)
             of->most = gpus_max;
         out->node = of->node > out->node ? of->node : out->node;
@@ -702,7 +687,7 @@ static void try_miss(struct missing *to, const struct llmjob *llm,
     if (miss.plan.type < 0)
         return;
     struct llmspot spot =
-        packed_on(&reach->of[miss.plan.type], split->t * split->d, 0);
+        llmjobs_packed_on(&reach->of[miss.plan.type], split->t * split->d, 0);
     miss.plan.samples_s = samples_s(llm, &spot, split);
     miss.plan.room_gib = most - split->need_gib;
     for (int i = 0; i < FIRN_TERMS; i++)
@@ -776,8 +761,6 @@ int llmjobs_gpus_max(const struct llmjob *llm)
     return most < INT_MAX ? (int)most : INT_MAX;
 }
 
-/* --- what a user asks for ------------------------------------------------ */
-
 uint32_t llmjobs_types(const struct firn_cluster *cluster,
                        const struct firn_job_spec *spec)
 {
@@ -786,134 +769,4 @@ uint32_t llmjobs_types(const struct firn_cluster *cluster,
     char why[JOB_WHY_MAX];
     any.gpus = any.gpus_min = any.gpus_max = 1;
     return job_accept(&any, cluster, &accept, why) ? accept.types : 0;
-}
-
-/* Those that fit by our figure, best first. */
-static struct llmplans plans_that_fit(const struct llmjob *llm,
-                                      const struct firn_cluster *cluster,
-                                      uint32_t types)
-{
-    struct llmplans all = llmjobs_plans(llm, cluster, types, 1, cluster->ngpus);
-    size_t n = 0;
-    for (size_t i = 0; i < all.n; i++)
-        if (all.at[i].room_gib >= 0)
-            all.at[n++] = all.at[i];
-    all.n = n;
-    return all;
-}
-
-/* The fewest GPUs of a type that hold it; 0 for none. */
-static int fewest_of(const struct llmplans *plans, firn_type_id type)
-{
-    int fewest = 0;
-    for (size_t i = 0; i < plans->n; i++) {
-        int gpus = plans->at[i].t * plans->at[i].d;
-        if (plans->at[i].type == type && (fewest == 0 || gpus < fewest))
-            fewest = gpus;
-    }
-    return fewest;
-}
-
-/* Samples a second of the best plan on the reference type. */
-static double best_samples_s(const struct llmplans *plans,
-                             const struct firn_cluster *cluster, uint32_t types)
-{
-    firn_type_id type = 0;
-    for (int n = 0; (type = nth_type(cluster, types, n)) >= 0; n++)
-        for (size_t i = 0; i < plans->n; i++)
-            if (plans->at[i].type == type)
-                return plans->at[i].samples_s;
-    return 0;
-}
-
-/* Sets the number of GPUs asked for; the samples to train stay. */
-static void ask_for(struct firn_job_spec *spec, const struct llmjob *llm,
-                    const struct firn_cluster *cluster,
-                    const struct llmplans *plans, uint32_t types, int gpus)
-{
-    double samples = spec->duration_s * best_samples_s(plans, cluster, types);
-    spec->gpus = gpus;
-    spec->duration_s = samples / reference_samples_s(llm, cluster, types, gpus);
-}
-
-void llmjobs_ask(const struct firn_cluster *cluster, struct firn_job_spec *spec)
-{
-    uint32_t types = llmjobs_types(cluster, spec);
-    struct llmjob llm = bare(spec);
-    struct llmplans plans = plans_that_fit(&llm, cluster, types);
-    firn_type_id fastest = -1;
-    for (int t = 0; t < cluster->ntypes; t++)
-        if (fewest_of(&plans, t) > 0 &&
-            (fastest < 0 ||
-             cluster->types[t].speed > cluster->types[fastest].speed))
-            fastest = t;
-    if (fastest >= 0) {
-        int gpus = fewest_of(&plans, fastest);
-        ask_for(spec, &llm, cluster, &plans, types, gpus);
-        spec->gpus_min = spec->gpus_max = gpus;
-    }
-    vec_release(&plans);
-}
-
-void llmjobs_fill(const struct firn_cluster *cluster,
-                  struct firn_job_spec *spec)
-{
-    uint32_t types = llmjobs_types(cluster, spec);
-    struct llmjob llm = bare(spec);
-    struct llmplans plans = plans_that_fit(&llm, cluster, types);
-    int asked = 0, least = 0, most = 0;
-    for (int t = 0; t < cluster->ntypes; t++) {
-        int fewest = fewest_of(&plans, t);
-        asked = fewest > asked ? fewest : asked;
-        if (fewest > 0 && (least == 0 || fewest < least))
-            least = fewest;
-    }
-    for (size_t i = 0; i < plans.n; i++) {
-        int gpus = plans.at[i].t * plans.at[i].d;
-        most = gpus > most ? gpus : most;
-    }
-    if (asked > 0) {
-        ask_for(spec, &llm, cluster, &plans, types, asked);
-        spec->gpus_min = least;
-        spec->gpus_max = most;
-    }
-    vec_release(&plans);
-}
-
-/* The type has a split that fits, with a number of GPUs the job accepts. */
-static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
-                  firn_type_id type, const struct firn_job_spec *spec,
-                  double *need_gib)
-{
-    struct gpus of = gpus_of(cluster, type);
-    int most = llmjobs_gpus_max(llm);
-    most = most < spec->gpus_max ? most : spec->gpus_max;
-    if (most > cluster->types[type].ngpus)
-        most = cluster->types[type].ngpus;
-    for (int gpus = spec->gpus_min; gpus <= most; gpus++) {
-        struct llmspot spot = packed_on(&of, gpus, 0);
-        double need = 0;
-        if (llmjobs_expect(llm, &spot, any_way, &need) > 0)
-            return true;
-        *need_gib = need < *need_gib ? need : *need_gib;
-    }
-    return false;
-}
-
-void llmjobs_restrict(const struct firn_cluster *cluster,
-                      struct firn_job_spec *spec, char text[LLMJOBS_TYPES_TEXT])
-{
-    struct llmjob llm = bare(spec);
-    uint32_t types = llmjobs_types(cluster, spec);
-    double need_gib = INFINITY;
-    size_t n = 0;
-    text[0] = '\0';
-    for (int t = 0; t < cluster->ntypes; t++)
-        if ((types >> t & 1) && suits(&llm, cluster, t, spec, &need_gib))
-            n += (size_t)snprintf(text + n, LLMJOBS_TYPES_TEXT - n, "%s%s",
-                                  n > 0 ? "|" : "", cluster->types[t].name);
-    if (n > 0)
-        spec->types = text;
-    else if (isfinite(need_gib) && need_gib > spec->mem_gib)
-        spec->mem_gib = need_gib;
 }
