@@ -35,7 +35,7 @@ int cmd_priority(int argc, char **argv)
     long number = 0;
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc < 0)
-        rc = flags_operands(&page, argc, argv, 2, 2, "job and a priority");
+        rc = flags_operands(&page, argc, argv, 2, 2, "job and priority");
     if (rc < 0 &&
         !str_int(argv[2], (long)field->least, (long)field->most, &number))
         rc = flags_wrong(&page,
