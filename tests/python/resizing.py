@@ -13,7 +13,7 @@ import random
 import signal
 import struct
 import time
-from typing import Callable
+from typing import Callable, Iterator
 
 import farm
 import scene
@@ -67,7 +67,30 @@ def digests(elastic: Elastic) -> dict:
     return found
 
 
-def train(gate: Gate, kind: str, steps: int, **options: object) -> dict:
+class Stream(torch.utils.data.IterableDataset):
+    """The scene's samples one after the other, with a place to go on from."""
+
+    def __init__(self) -> None:
+        self._data, self._at = scene.Noisy(), 0
+
+    def __iter__(self) -> Iterator:
+        while self._at < len(self._data):
+            self._at += 1
+            yield self._data[self._at - 1]
+        self._at = 0
+
+    def state_dict(self) -> dict:
+        """Where it is."""
+        return {"at": self._at}
+
+    def load_state_dict(self, state: dict) -> None:
+        """And back."""
+        self._at = state["at"]
+
+
+def train(
+    gate: Gate, kind: str, steps: int, stream: bool = False, **options: object
+) -> dict:
     """Trains to the end; digests of all."""
     torch.manual_seed(3)
     model = scene.network()
@@ -75,7 +98,7 @@ def train(gate: Gate, kind: str, steps: int, **options: object) -> dict:
     elastic = Elastic(
         model,
         optimizer,
-        scene.Noisy(),
+        Stream() if stream else scene.Noisy(),
         threads=4,
         batch_size=scene.BATCH,
         epochs=10000,
@@ -178,7 +201,7 @@ class Run:
             for r, old in enumerate(come_from)
             if old < 0
         }
-        began_s, pace_s = time.monotonic(), PACE_S
+        began_s, pace_s, self._killed = time.monotonic(), PACE_S, 0
         every = self.children + list(joiners.values())
         try:
             while self.board.state not in ("done", "failed"):
@@ -187,7 +210,8 @@ class Run:
                 pace_s = min(PACE_MOST_S, pace_s * 2)
                 self._look(order, list(joiners.values()), victim is not None)
                 if victim is not None and time.monotonic() - began_s >= after_s:
-                    os.kill(every[victim % len(every)][0], with_signal)
+                    self._killed = every[victim % len(every)][0]
+                    os.kill(self._killed, with_signal)
                     after_s = 1e9
         except Broken:
             self._end(every)
@@ -195,6 +219,9 @@ class Run:
         self._settle(come_from, joiners, order)
         if victim is not None and after_s < 1e9:
             self.crash(victim)
+        if self._killed in [pid for pid, _ in self.children]:
+            self._end(self.children)
+            raise Broken
         return self._state
 
     def _settle(self, come_from: list[int], joiners: dict, order: int) -> None:
@@ -205,7 +232,9 @@ class Run:
             self.children = [
                 joiners[r] if f < 0 else old[f] for r, f in enumerate(come_from)
             ]
-            farm.finish([c for i, c in enumerate(old) if i not in come_from])
+            leavers = [c for i, c in enumerate(old) if i not in come_from]
+            self._end([c for c in leavers if c[0] == self._killed])
+            farm.finish([c for c in leavers if c[0] != self._killed])
         else:
             self._end(list(joiners.values()))
         assert self.board.clear(order)

@@ -46,16 +46,28 @@ class Joins(unittest.TestCase):
 
     references: dict[tuple, dict] = {}
 
-    def reference(self, kind: str, steps: int) -> dict:
+    def reference(self, kind: str, steps: int, options: dict) -> dict:
         """The run that was never resized, made once."""
-        if (kind, steps) not in self.references:
-            self.references[kind, steps] = job(2, kind, steps).finish()
-        return self.references[kind, steps]
+        key = (kind, steps, *options)
+        if key not in self.references:
+            self.references[key] = job(2, kind, steps, **options).finish()
+        return self.references[key]
 
-    def check(self, run: Run, kind: str, steps: int = STEPS) -> None:
+    def check(
+        self, run: Run, kind: str, steps: int = STEPS, **options: object
+    ) -> None:
         """All bits."""
-        reference = self.reference(kind, steps)
+        reference = self.reference(kind, steps, options)
         self.assertEqual(farm.differing(reference, run.finish()), [])
+
+    def test_data_workers_and_streams_move_with_threads(self) -> None:
+        """Batches that were drawn ahead are drawn again by the same states."""
+        for options in ({"workers": 2}, {"stream": True, "steps_per_epoch": 5}):
+            with self.subTest(**options):
+                run = job(1, **options)
+                self.assertEqual(run.resize([0, -1]), "done", run.why)
+                self.assertEqual(run.resize([1]), "done", run.why)
+                self.check(run, "sgd", **options)
 
     def test_grows_shrinks_and_moves(self) -> None:
         """From one process to three, to its last alone, to another one."""
