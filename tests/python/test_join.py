@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import signal
 import tempfile
 import unittest
+from typing import Callable
 from unittest import mock
 
 import farm
 import resizing
 from resizing import Broken, Gate, Run
 
+from firn import FirnError
 from firn.torch import joining, peers, preparing
 
 SOAK = bool(os.environ.get("FIRN_SOAK"))
@@ -39,6 +43,29 @@ def without_light(gate: Gate) -> dict:
     """Trains with all tensors counted as large ones."""
     with mock.patch.object(preparing, "LIGHT_BYTES", -1):
         return resizing.train(gate, "adam", STEPS)
+
+
+def _die(*_: object) -> None:
+    os._exit(9)
+
+
+def _hang(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _fail(*_: object) -> None:
+    raise FirnError("not allowed in this test")
+
+
+POINTS = ("prepare", "_take_over")  # before the switch, and in it
+
+
+def with_fault(gate: Gate, point: str, fault: Callable) -> dict:
+    """Trains; the first process that joins has a fault."""
+    is_first = os.environ.get("FIRN_JOIN_ORDER") == "1"
+    found = fault if is_first else getattr(joining, point)
+    with mock.patch.object(joining, point, found):
+        return resizing.train(gate, "sgd", STEPS)
 
 
 class Joins(unittest.TestCase):
@@ -102,6 +129,17 @@ class Joins(unittest.TestCase):
         self.assertEqual(run.resize([0, 1, -1], victim=2), "failed")
         self.assertEqual(run.resize([0, 1, -1]), "done", run.why)
         self.check(run, "sgd")
+
+    def test_a_joiner_that_fails_at_any_point_changes_nothing(self) -> None:
+        """It dies, hangs or fails while it prepares or in the switch: the old layout
+        trains on, with no step lost, and the next joiner is taken."""
+        for point, fault in itertools.product(POINTS, (_die, _hang, _fail)):
+            with self.subTest(point=point, fault=fault.__name__):
+                run = Run(1, lambda gate: with_fault(gate, point, fault))
+                state = run.resize([0, -1], limit_s=0.5, patience_s=3)
+                self.assertEqual(state, "failed", run.why)
+                self.assertEqual(run.resize([0, -1]), "done", run.why)
+                self.check(run, "sgd")
 
     def test_random_resizes_with_kills(self) -> None:
         """Joiners and old processes die at any moment: the old layout trains on,
