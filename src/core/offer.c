@@ -55,6 +55,25 @@ static unsigned tunes_of(unsigned kinds)
            (kinds & FIRN_OFFER_BATCH ? FIRN_TUNE_BATCH : 0u);
 }
 
+/* With elastic threads instead of a tuned batch, if that is faster. Models that
+ * are spread over their GPUs have none. */
+static void try_threads(const struct menu *menu, struct firn_offer *offer)
+{
+    struct firn_way way = offer->way;
+    if ((menu->kinds & FIRN_OFFER_THREADS) == 0 || way.parallel != 0 ||
+        menu->job->spec.seq > 0 || !(offer->rate > 0))
+        return;
+    way.tunes &= ~(unsigned)FIRN_TUNE_BATCH;
+    way.tunes |= FIRN_TUNE_THREADS;
+    double rate = firn_view_rate(menu->view, menu->job, &way);
+    if (!(rate > offer->rate * (1 + 1e-4)))
+        return;
+    offer->way = way;
+    offer->rate = rate;
+    offer->kinds |= FIRN_OFFER_THREADS;
+    offer->kinds &= ~(unsigned)FIRN_OFFER_BATCH;
+}
+
 /* One way to run it alone, if it can be. */
 static void add_way(struct menu *menu, struct firn_way way)
 {
@@ -68,6 +87,7 @@ static void add_way(struct menu *menu, struct firn_way way)
     offer.kinds |= way.parallel != 0 ? FIRN_OFFER_PARALLEL : 0u;
     offer.kinds |= menu->kinds & FIRN_OFFER_TYPES;
     offer.rate = firn_view_rate(menu->view, job, &offer.way);
+    try_threads(menu, &offer);
     firn_view_setting(menu->view, job, &offer.way, &offer.setting);
     if (offer.rate > 0)
         add(menu, &offer);
