@@ -308,7 +308,7 @@ const struct firn_policy_def firn_policy_firn = {
     .summary = "every freedom at once: the most weighted work each moment",
     .needs = FIRN_NEED_FORECAST | FIRN_NEED_DURATION,
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
-            FIRN_DOES_SHARE | FIRN_DOES_MERGE,
+            FIRN_DOES_SHARE | FIRN_DOES_MERGE | FIRN_DOES_REPLAN,
     .tunes = FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE | FIRN_TUNE_THREADS,
     .options = options,
     .state_size = sizeof(struct one),

@@ -133,7 +133,7 @@ static void spread_held(const struct one_round *round, struct one_seat *seat,
 
 static unsigned kinds_of(const struct one_rules *rules)
 {
-    unsigned kinds = FIRN_OFFER_TYPES | FIRN_OFFER_PARALLEL;
+    unsigned kinds = FIRN_OFFER_TYPES | FIRN_OFFER_PARALLEL | FIRN_OFFER_PLANS;
     kinds |= rules->resize ? FIRN_OFFER_ELASTIC : 0u;
     kinds |= rules->batch ? FIRN_OFFER_BATCH : 0u;
     kinds |= rules->freeze ? FIRN_OFFER_FREEZE : 0u;
@@ -147,7 +147,8 @@ static bool add_offer(const struct one_round *round, struct one_seat *seat,
     const struct firn_way *way = &offer->way;
     if (way->gpus < seat->job->spec.gpus_min ||
         way->gpus > seat->job->spec.gpus_max || way->counts != NULL ||
-        way->type == FIRN_ANY_TYPE || way->tensor > 0 ||
+        way->type == FIRN_ANY_TYPE ||
+        (way->tensor > 0 && seat->job->spec.seq > 0) ||
         !(seat->job->type_mask >> way->type & 1))
         return false;
     struct one_choice *choice = one_add(round, seat);
