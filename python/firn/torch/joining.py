@@ -26,7 +26,6 @@ from firn.join import Join
 from firn.report import Reporter
 from firn.torch import saving, states, sums
 from firn.torch.buffers import Buffers
-from firn.torch.loader import Inline
 from firn.torch.losses import Losses
 from firn.torch.pack import DTYPE, KIND, to_stored
 from firn.torch.preparing import BOUNCE_BYTES, Prepared, is_light, prepare
@@ -84,8 +83,6 @@ def why_not(job: "Elastic") -> str | None:
         return "its loop belongs to another library"
     if o.ablate:
         return "it is a test of what is left out"
-    if not isinstance(job.source, Inline):
-        return "its data come from worker processes or streams"
     if o.through == "distributed" or isinstance(job.reducer, sums.Exchange):
         return "its gradients go by torch.distributed"
     if o.offload:
@@ -299,6 +296,7 @@ def _use_threads(job: "Elastic", place: Any, contexts: "list[Section]") -> None:
     sections = Sections(contexts)
     for thread in came:
         saving._give_thread(job, sections, thread)
+    saving.give_data(job, sections, job.source.rehome(job.mine))
 
 
 def switch(job: "Elastic", order: int) -> bool:
@@ -368,6 +366,7 @@ def _take_over(job: "Elastic", ready: Prepared) -> None:
     contexts = _move_contexts(job, join)
     _use_group(job, ready)
     job.mine = job.place.mine
+    job.source.rehome(job.mine)
     saving._take(job, Sections(shared + contexts))
     job.freezing.measures = settings.pop("measures")
     job._reported = (time.monotonic(), settings.pop("reported"))
