@@ -17,6 +17,7 @@
 #include <firn/engine.h>
 #include <firn/event.h>
 #include <firn/feed.h>
+#include <firn/fields.h>
 #include <firn/fold.h>
 #include <firn/forecast.h>
 #include <firn/freeze.h>

@@ -26,10 +26,10 @@ enum firn_offer_kind {
     FIRN_OFFER_BATCH = 64,    /* batch tuned by its trainer */
     FIRN_OFFER_THREADS = 128, /* elastic threads instead of a tuned batch,
                                * where these are faster; of one type */
-    FIRN_OFFER_PLANS = 256, /* of an application whose execution plans were
-                             * measured, for each number of GPUs the fastest
-                             * plan: copies, sharded, offloaded, recomputing, or
-                             * stages x tensor x copies; instead of PARALLEL */
+    FIRN_OFFER_PLANS = 256,   /* of an application whose execution plans were
+                               * measured, for each number of GPUs the fastest
+                               * plan: copies, sharded, offloaded, recomputing, or
+                               * stages x tensor x copies; instead of PARALLEL */
 };
 
 struct firn_offer {

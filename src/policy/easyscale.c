@@ -418,7 +418,8 @@ static void place(struct es_round *round)
                                  .counts = seat->has.counts};
         if (!seat->is_changed || seat->has.gpus == 0 || seat->is_parked)
             continue;
-        if (!firn_plan_give_want(plan, seat->job, &want))
+        if (!firn_plan_give_want(plan, seat->job, &want) &&
+            seat->job->barred == NULL) /* it waits */
             FIRN_BUG("%d GPUs for job %d are not there", want.gpus,
                      seat->job->id);
     }

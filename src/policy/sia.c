@@ -418,7 +418,8 @@ static void place_anew(struct round *round, struct entry **order, size_t n)
                 is_kept(order[k]) && firn_plan_keep(round->plan, order[k]->job);
         for (size_t k = i; k < end; k++)
             if (!order[k]->is_placed && !place(round, order[k], false) &&
-                !place(round, order[k], true))
+                !place(round, order[k], true) &&
+                order[k]->job->barred == NULL) /* it waits */
                 FIRN_BUG("no room for job %d, which was counted",
                          order[k]->job->id);
     }

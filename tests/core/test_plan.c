@@ -413,6 +413,34 @@ static void undo_restores_free_gpus_after_any_entries(void **unused)
         ramble((uint64_t)i);
 }
 
+static void
+a_job_is_placed_beside_the_nodes_that_are_barred_to_it(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan = desk_open(
+        &desk, "3 nodes x 4 gpus; A wants 4 barred n0; B wants 8 "
+               "barred n1; C wants 9 barred n2; D wants 2 on n0[0-1]; "
+               "E wants 2 barred n0 on n0[2-3]");
+    assert_true(firn_plan_give(plan, desk_job(&desk, "A"), 4));
+    assert_string_equal(desk_has(&desk, "A"), "n1[0-3]");
+    assert_true(firn_plan_give(plan, desk_job(&desk, "B"), 8));
+    assert_string_equal(desk_has(&desk, "B"), "n0[0-3] n2[0-3]");
+    firn_plan_drop(plan, desk_job(&desk, "A"));
+    firn_plan_drop(plan, desk_job(&desk, "B"));
+    assert_int_equal(firn_plan_free(plan), 12); /* none is left hidden */
+    assert_false(firn_plan_give(plan, desk_job(&desk, "C"), 9));
+    assert_int_equal(firn_plan_free(plan), 12);
+    /* It stays on a node that it holds already. */
+    assert_true(firn_plan_keep(plan, desk_job(&desk, "E")));
+    assert_string_equal(desk_has(&desk, "E"), "n0[2-3]");
+    /* GPUs that a policy names itself: nothing, with a note. */
+    struct firn_alloc there = scene_alloc(desk.scene, "n0[0-1]");
+    firn_plan_place(plan, desk_job(&desk, "A"), &there);
+    assert_string_equal(desk_has(&desk, "A"), "-");
+    desk_close(&desk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +454,8 @@ int main(void)
         cmocka_unit_test(the_view_counts_free_gpus_by_type),
         cmocka_unit_test(wrong_gpus_are_recorded_but_take_nothing),
         cmocka_unit_test(right_gpus_are_taken_on_several_nodes_and_boards),
+        cmocka_unit_test(
+            a_job_is_placed_beside_the_nodes_that_are_barred_to_it),
         cmocka_unit_test(undo_goes_back_to_the_mark),
         cmocka_unit_test(tunes_are_set_for_each_job),
         cmocka_unit_test(notes_are_cut_and_kept_through_undo),
