@@ -81,10 +81,10 @@ struct firn_job {
     int starts;             /* times it got GPUs or was moved or resized */
     int gpus_most;          /* the most GPUs it ever held */
 
-    double done_s;    /* reference seconds done at `resumes_s` */
-    double rate;      /* reference seconds a second while it holds GPUs */
-    double resumes_s; /* progress counts from here */
-    char note[64];    /* why it waits: the policy's latest note */
+    double done_s;          /* reference seconds done at `resumes_s` */
+    double rate;            /* reference seconds a second while it holds GPUs */
+    double resumes_s;       /* progress counts from here */
+    char note[64];          /* why it waits: the policy's latest note */
     const uint64_t *barred; /* nodes that it cannot be given now, a bit each:
                              * node n is bit n % 64 of word n / 64. It stays on
                              * a node that it holds. NULL: none, as of every

@@ -12,11 +12,11 @@
  *     it later with a sentence;
  * (3) latest[slot] points at the newest entry of the job in that slot.
  *
- * A job may have nodes that are barred to it (firn_job.barred): the cluster's own
- * scheduler would not start it there. While it is placed their free GPUs are out
- * of the map, so no policy has to know. A policy that names the GPUs itself
- * (firn_plan_place) gives the job nothing where it names a barred node: the job
- * waits, with a note.
+ * A job may have nodes that are barred to it (firn_job.barred): the cluster's
+ * own scheduler would not start it there. While it is placed their free GPUs
+ * are out of the map, so no policy has to know. A policy that names the GPUs
+ * itself (firn_plan_place) gives the job nothing where it names a barred node:
+ * the job waits, with a note.
  *
  * Cost: O(parts) per entry, nothing per job that is not mentioned; O(nodes) to
  * place a job with barred nodes.
@@ -403,8 +403,7 @@ static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
     rest.gpus -= out->ngpus;
     rest.shared = true;
     rest.one_type = want->one_type || job->spec.one_type;
-    if (rest.gpus > 0 &&
-        !place_for(plan, job, &rest, types, &more)) {
+    if (rest.gpus > 0 && !place_for(plan, job, &rest, types, &more)) {
         freemap_give(plan->map, out);
         return false;
     }

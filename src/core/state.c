@@ -125,8 +125,7 @@ static bool is_choosy(const struct state *state, const struct firn_job *job)
 {
     uint32_t all = (uint32_t)(((uint64_t)1 << state->cluster.ntypes) - 1);
     bool keeps_one = job->spec.one_type && state->cluster.ntypes > 1;
-    return keeps_one || (job->type_mask & all) != all ||
-           job->barred != NULL;
+    return keeps_one || (job->type_mask & all) != all || job->barred != NULL;
 }
 
 enum firn_status state_submit(struct state *state, firn_job_id id,

@@ -383,14 +383,15 @@ static void undo_restores_free_gpus_after_any_entries(void **unused)
         ramble((uint64_t)i);
 }
 
-static void a_job_is_placed_beside_the_nodes_that_are_barred_to_it(void **unused)
+static void
+a_job_is_placed_beside_the_nodes_that_are_barred_to_it(void **unused)
 {
     (void)unused;
     struct desk desk;
-    struct firn_plan *plan =
-        desk_open(&desk, "3 nodes x 4 gpus; A wants 4 barred n0; B wants 8 "
-                         "barred n1; C wants 9 barred n2; D wants 2 on n0[0-1]; "
-                         "E wants 2 barred n0 on n0[2-3]");
+    struct firn_plan *plan = desk_open(
+        &desk, "3 nodes x 4 gpus; A wants 4 barred n0; B wants 8 "
+               "barred n1; C wants 9 barred n2; D wants 2 on n0[0-1]; "
+               "E wants 2 barred n0 on n0[2-3]");
     assert_true(firn_plan_give(plan, desk_job(&desk, "A"), 4));
     assert_string_equal(desk_has(&desk, "A"), "n1[0-3]");
     assert_true(firn_plan_give(plan, desk_job(&desk, "B"), 8));
