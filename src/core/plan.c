@@ -23,6 +23,7 @@
  */
 #include "core/plan.h"
 #include "core/place.h"
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,16 +109,23 @@ static void take_again(struct firn_plan *plan, const struct firn_job *job)
         freemap_take(plan->map, had);
 }
 
-/* Records an entry whose GPUs are already as it says in the map. */
-static void record(struct firn_plan *plan, struct plan_entry entry)
+/* Records an entry whose GPUs are already as it says in the map, with these of
+ * the policy's tunes. */
+static void record_tuned(struct firn_plan *plan, struct plan_entry entry,
+                         unsigned tunes)
 {
     int *latest = &plan->latest.at[entry.job->slot];
     if (entry.kind == PLAN_HOLD)
         entry.alloc.tunes =
-            firn_job_tunes(entry.job, plan->state->policy->tunes);
+            firn_job_tunes(entry.job, plan->state->policy->tunes & tunes);
     entry.previous = *latest - 1;
     vec_add(&plan->entries, entry);
     *latest = (int)plan->entries.n;
+}
+
+static void record(struct firn_plan *plan, struct plan_entry entry)
+{
+    record_tuned(plan, entry, UINT_MAX);
 }
 
 bool firn_plan_keep(struct firn_plan *plan, const struct firn_job *job)
@@ -475,6 +483,20 @@ void firn_plan_place(struct firn_plan *plan, const struct firn_job *job,
     if (entry.in_map)
         freemap_take(plan->map, &entry.alloc);
     record(plan, entry);
+}
+
+void firn_plan_tune(struct firn_plan *plan, const struct firn_job *job,
+                    unsigned tunes)
+{
+    const struct firn_alloc *has = firn_plan_of(plan, job);
+    const struct plan_entry *latest = plan_entry_of(plan, job);
+    if (has->nparts == 0)
+        FIRN_BUG("job %d has no GPUs to be tuned on", job->id);
+    struct plan_entry entry = {.job = job,
+                               .kind = PLAN_HOLD,
+                               .alloc = *has,
+                               .in_map = latest == NULL || latest->in_map};
+    record_tuned(plan, entry, tunes);
 }
 
 void firn_plan_drop(struct firn_plan *plan, const struct firn_job *job)

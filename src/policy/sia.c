@@ -211,8 +211,7 @@ static double paper_damping(const struct sia_rules *rules,
                             const struct firn_view *view,
                             const struct firn_job *job)
 {
-    double restart_s =
-        job->spec.restart_s >= 0 ? job->spec.restart_s : rules->restart_s;
+    double restart_s = firn_view_change_s(view, job, rules->restart_s);
     double age_s = view->now_s - job->spec.submit_s;
     if (age_s < restart_s || age_s + restart_s <= 0)
         return 1;

@@ -242,6 +242,36 @@ static void undo_goes_back_to_the_mark(void **unused)
     desk_close(&desk);
 }
 
+/* Tunes are the policy's, for each job those that are named, without those that
+ * its trainer cannot do; a mark undoes them. */
+static void tunes_are_set_for_each_job(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan = desk_open(
+        &desk, "1 node x 8 gpus; A wants 2; B wants 2; C wants 2 cannot batch");
+    struct state *state = scene_state(desk.scene);
+    struct firn_policy_def policy = *state->policy;
+    policy.tunes = FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE;
+    state->policy = &policy;
+    const struct firn_job *a = desk_job(&desk, "A"), *b = desk_job(&desk, "B"),
+                          *c = desk_job(&desk, "C");
+    assert_true(firn_plan_give(plan, a, 2));
+    assert_true(firn_plan_give(plan, b, 2));
+    assert_true(firn_plan_give(plan, c, 2));
+    size_t mark = firn_plan_mark(plan);
+    firn_plan_tune(plan, b, FIRN_TUNE_FREEZE | FIRN_TUNE_THREADS);
+    firn_plan_tune(plan, c, FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE);
+    assert_int_equal(firn_plan_of(plan, a)->tunes, policy.tunes);
+    assert_int_equal(firn_plan_of(plan, b)->tunes, FIRN_TUNE_FREEZE);
+    assert_int_equal(firn_plan_of(plan, c)->tunes, FIRN_TUNE_FREEZE);
+    assert_int_equal(firn_plan_free(plan), 2);
+    firn_plan_undo(plan, mark);
+    assert_int_equal(firn_plan_of(plan, b)->tunes, policy.tunes);
+    assert_int_equal(firn_plan_free(plan), 2);
+    desk_close(&desk);
+}
+
 static void notes_are_cut_and_kept_through_undo(void **unused)
 {
     (void)unused;
@@ -427,6 +457,7 @@ int main(void)
         cmocka_unit_test(
             a_job_is_placed_beside_the_nodes_that_are_barred_to_it),
         cmocka_unit_test(undo_goes_back_to_the_mark),
+        cmocka_unit_test(tunes_are_set_for_each_job),
         cmocka_unit_test(notes_are_cut_and_kept_through_undo),
         cmocka_unit_test(undo_restores_free_gpus_after_any_entries),
     };
