@@ -237,6 +237,7 @@ enum firn_status round_event(struct round *round,
     case FIRN_EVENT_LEFT:
     case FIRN_EVENT_TAKEN:
     case FIRN_EVENT_INBOX:
+    case FIRN_EVENT_BARS:
     case FIRN_EVENT_RESIZED:
         return firn_fail(err, FIRN_EINVAL,
                          "a live engine's event of job %d is not for the round",
