@@ -609,6 +609,26 @@ manual: $(BUILD)/firn
 	$(Q)tools/manual.sh $(BUILD)/firn >$(BUILD)/firn.1
 	$(Q)cp $(BUILD)/firn.1 docs/firn.1
 
+# The pages of firnd, firn-launch, firn.yaml and job files, from docs/man, the
+# help pages and docs/jobs.md.
+MANPAGES := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in))
+man: $(MANPAGES)
+$(MANPAGES) &: tools/manpages.sh docs/jobs.md $(wildcard docs/man/*.in) \
+  include/firn/version.h $(BUILD)/firnd $(BUILD)/firn-launch
+	$(say) MAN $(BUILD)/man
+	$(Q)tools/manpages.sh $(BUILD)/firnd $(BUILD)/firn-launch $(BUILD)/man
+
+# Debian packages of this tree, into $(BUILD)/deb, made in a copy of the tracked
+# and new files; objects of the last time are used again. FIRN_DEB_VERSION makes
+# packages of another version, for the test of upgrades.
+deb:
+	$(Q)tools/deb.sh $(BUILD)/deb
+
+# Installs, upgrades, removes and purges the packages in a bare Debian, follows
+# docs/admin.md there, and restores a backup. Needs root and a Debian mirror.
+deb-test: deb
+	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh tests/deb/admin.sh
+
 # A wheel of the Python package for this machine, without a network. Needs
 # setuptools and wheel in PYTHON.
 PYTHON ?= python3
@@ -627,12 +647,15 @@ plots: all
 # --- install ---------------------------------------------------------------
 
 BINDIR := $(DESTDIR)$(PREFIX)/bin
-LIBDIR := $(DESTDIR)$(PREFIX)/lib
+LIBPATH := $(PREFIX)/lib
+LIBDIR := $(DESTDIR)$(LIBPATH)
 INCDIR := $(DESTDIR)$(PREFIX)/include/firn
-MANDIR := $(DESTDIR)$(PREFIX)/share/man/man1
+MANDIR := $(DESTDIR)$(PREFIX)/share/man
+UNITDIR := $(DESTDIR)$(PREFIX)/lib/systemd/system
+UNITS := firnd.service firn-launch.service
 
-install: all
-	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)
+install: all $(if $(DAEMONMAIN),man)
+	install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCDIR) $(MANDIR)/man1
 	install -m 755 $(BUILD)/firn $(BINDIR)/
 	$(if $(DAEMONMAIN),install -m 755 $(BUILD)/firnd \
 	    $(BUILD)/firn-launch $(BINDIR)/)
@@ -644,14 +667,28 @@ install: all
 	    ln -sf $$lib.so.$(VERSION) $(LIBDIR)/$$lib.so.$(MAJOR) && \
 	    ln -sf $$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so || exit 1; done
 	for pc in firn firn_train; do \
-	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' \
+	    sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBPATH))|' \
+	        -e 's|@VERSION@|$(VERSION)|' \
 	        -e 's|@CURL@|$(if $(CURL),-lcurl)|' \
 	        -e 's|@SODIUM@|$(if $(SODIUM),-lsodium)|' tools/$$pc.pc.in \
 	        >$(LIBDIR)/pkgconfig/$$pc.pc || exit 1; done
-	install -m 644 docs/firn.1 $(MANDIR)/
+	install -m 644 docs/firn.1 $(MANDIR)/man1/
+ifdef DAEMONMAIN
+	install -d $(MANDIR)/man5 $(MANDIR)/man8 $(UNITDIR)
+	install -m 644 $(filter %.5,$(MANPAGES)) $(MANDIR)/man5/
+	install -m 644 $(filter %.8,$(MANPAGES)) $(MANDIR)/man8/
+	for unit in $(UNITS); do \
+	    sed -e 's|=/usr/bin/firnd|=$(PREFIX)/bin/firnd|' \
+	        -e 's|=/usr/sbin/firn-launch|=$(PREFIX)/bin/firn-launch|' \
+	        -e 's|-shepherd /usr/bin|-shepherd $(PREFIX)/bin|' \
+	        debian/*$$unit >$(UNITDIR)/$$unit || exit 1; done
+endif
 
 uninstall:
-	rm -f $(BINDIR)/firn $(BINDIR)/firnd $(BINDIR)/firn-launch $(LIBDIR)/libfirn_d2.so $(MANDIR)/firn.1
+	rm -f $(BINDIR)/firn $(BINDIR)/firnd $(BINDIR)/firn-launch \
+	    $(LIBDIR)/libfirn_d2.so $(MANDIR)/man1/firn.1 \
+	    $(addprefix $(UNITDIR)/,$(UNITS)) $(foreach page,$(MANPAGES), \
+	      $(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
 	for lib in libfirn libfirn_train; do \
 	    rm -f $(LIBDIR)/$$lib.a $(LIBDIR)/$$lib.so \
 	        $(LIBDIR)/$$lib.so.$(MAJOR) $(LIBDIR)/$$lib.so.$(VERSION) \
@@ -691,6 +728,8 @@ help:
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
 	@echo 'make manual     docs/firn.1 from the help pages'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
+	@echo 'make deb        Debian packages, into $(BUILD)/deb'
+	@echo 'make deb-test   installs, upgrades and purges them in a bare Debian (root)'
 	@echo 'make wheel      a wheel of the Python package, into $(WHEELS)'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
@@ -703,7 +742,7 @@ FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
-        wheel install \
+        wheel man deb deb-test install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \

@@ -13,6 +13,7 @@
 #include <firn/ckpt.h>
 #include <firn/cluster.h>
 #include <firn/compat.h>
+#include <firn/cost.h>
 #include <firn/engine.h>
 #include <firn/event.h>
 #include <firn/feed.h>

@@ -2,8 +2,9 @@
  *
  * Options take precedence over the environment, FIRN_API_URL over FIRN_SOCKET.
  * The default is firnd's default socket: $XDG_RUNTIME_DIR/firn.sock, else
- * firn.sock in the state directory. Only TCP needs a token; the socket is
- * protected by its file permissions.
+ * firn.sock in the state directory; if it is not there and the host has a firnd
+ * of its own (the packaged service), that one's socket. Only TCP needs a token;
+ * the socket is protected by its file permissions.
  */
 #include "cli/clientplace.h"
 #include "base/buf.h"
@@ -53,6 +54,16 @@ static enum firn_status default_socket(struct firn_buf *out,
             "neither XDG_RUNTIME_DIR nor HOME is set: give firnd's "
             "socket by --socket or FIRN_SOCKET");
     return FIRN_OK;
+}
+
+/* The socket of the packaged service (debian/firnd.service). */
+static const char service_socket[] = "/run/firn/firn.sock";
+
+static const char *own_or_service(const char *own)
+{
+    return access(own, F_OK) != 0 && access(service_socket, F_OK) == 0
+               ? service_socket
+               : own;
 }
 
 static enum firn_status set_socket(struct client_place *place, const char *path,
@@ -122,7 +133,7 @@ static enum firn_status find(struct client_place *place,
     struct firn_buf made = {0};
     enum firn_status status = default_socket(&made, err);
     if (status == FIRN_OK)
-        status = set_socket(place, made.at, err);
+        status = set_socket(place, own_or_service(made.at), err);
     buf_release(&made);
     return status;
 }

@@ -73,6 +73,8 @@ const char config_help[] =
     "                        repeated\n"
     "  --allow-root          start although the user is root; all jobs run as "
     "root\n"
+    "  --check-config        check options and FILE, print what is wrong, "
+    "and end\n"
     "  --help, --version     print this page; print the version\n"
     "\n"
     "Limits; 0 means no limit:\n"
@@ -218,6 +220,10 @@ enum firn_status config_flags(struct config *config, int argc,
         }
         if (strcmp(flag, "--version") == 0) {
             config->wants_version = true;
+            continue;
+        }
+        if (strcmp(flag, "--check-config") == 0) {
+            config->wants_check = true;
             continue;
         }
         snprintf(name, sizeof name, "%.*s",

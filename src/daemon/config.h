@@ -70,7 +70,8 @@ struct config {
     size_t nsettings, settings_cap;
     size_t nlive; /* number of firnd's own settings, which are the first */
     bool wants_help, wants_version;
-    bool is_usual; /* `state` is the default directory */
+    bool wants_check; /* --check-config */
+    bool is_usual;    /* `state` is the default directory */
 };
 
 /* The help page. */
@@ -94,6 +95,10 @@ enum firn_status config_check_values(const struct config *config,
  * after config_finish(). */
 void config_job_limits(const struct config *config, size_t *jobs_max,
                        size_t *user_jobs_max);
+/* Looks for mistakes that firnd would find when it starts: names of policy,
+ * engine, group and settings, the files of token and TLS. Changes nothing on
+ * disk. Call it after config_finish(). */
+enum firn_status config_verify(struct config *config, struct firn_error *err);
 /* May firnd run as user `uid`? FIRN_EINVAL for root (0) that `allow-root` does
  * not allow: jobs run as firnd's own user, so that every submitted command
  * would run as root. */

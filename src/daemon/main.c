@@ -49,6 +49,18 @@ static void hold_back(int number)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* --check-config: 0, or the mistake and 2. */
+static int check(struct config *config)
+{
+    struct firn_error err = {0};
+    if (config_verify(config, &err) != FIRN_OK)
+        return wrong(&err, 2);
+    printf("%s: no mistake found; policy %s, engine %s, state %s, socket %s\n",
+           config->file != NULL ? config->file : "the options", config->policy,
+           config->engine, config->state, config->socket);
+    return 0;
+}
+
 static int run(struct config *config, int argc, char *const *argv)
 {
     struct firn_error err = {0};
@@ -104,6 +116,8 @@ int main(int argc, char **argv)
         fputs(config_help, stdout);
     else if (config.wants_version)
         printf("firnd %s\n", FIRN_VERSION);
+    else if (config.wants_check)
+        status = check(&config);
     else
         status = run(&config, argc, argv);
     config_release(&config);

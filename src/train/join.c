@@ -482,6 +482,10 @@ uint64_t firn_join_under_way(const struct firn_join *join)
 void firn_join_withdraw(struct firn_join *join, uint64_t order, const char *why)
 {
     struct firn_join_row row;
+    uint64_t word = atomic_load(&join->board->word);
+    if (word != firn_join_word(order, FIRN_JOIN_PREPARING) &&
+        word != firn_join_word(order, FIRN_JOIN_SWITCHING))
+        return; /* it is over, and its end has been told */
     snprintf(join->board->result.why, sizeof join->board->result.why, "%s",
              why);
     if (!firn_join_move(join->board, order, FIRN_JOIN_SWITCHING,

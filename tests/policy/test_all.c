@@ -701,6 +701,38 @@ static void some_blocked(const struct firn_policy_def *policy)
     }
 }
 
+/* Nodes that are barred to a job: it starts on another one, and never there. A
+ * policy that names GPUs itself may leave it waiting, with a note. */
+static void some_barred(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "2 nodes x 4 gpus; A wants 4 barred n0; B wants 4");
+    for (int i = 0; i < 10; i++) {
+        scene_decide(scene, i * LONG_S);
+        const struct firn_job *a = scene_job(scene, "A");
+        if (a->held.nparts > 0)
+            assert_int_equal(a->held.parts[0].node, 1);
+    }
+    bool is_named = strstr(scene_job(scene, "A")->note, "barred") != NULL;
+    if ((scene_job(scene, "A")->held.ngpus != 4 && !is_named) ||
+        scene_job(scene, "B")->held.ngpus != 4)
+        fail_msg("%s: %s", policy->name, scene_text(scene));
+    scene_free(scene);
+}
+
+/* With each node barred to a job, it never starts, and no policy breaks. */
+static void all_barred(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "2 nodes x 4 gpus; A wants 2 from 1 to 4 barred n0,n1; "
+                       "B wants 4; C wants 4 from 2 to 8 barred n1");
+    for (int i = 0; i < 10; i++) {
+        scene_decide(scene, i * LONG_S);
+        assert_int_equal(scene_job(scene, "A")->held.nparts, 0);
+    }
+    scene_free(scene);
+}
+
 static void every_policy_survives_corner_cases(void **unused)
 {
     (void)unused;
@@ -711,6 +743,8 @@ static void every_policy_survives_corner_cases(void **unused)
     for_each(node_lost);
     for_each(job_gone);
     for_each(some_blocked);
+    for_each(some_barred);
+    for_each(all_barred);
 }
 
 /* ---- every job ends ---- */

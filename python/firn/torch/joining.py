@@ -26,7 +26,6 @@ from firn.join import Join
 from firn.report import Reporter
 from firn.torch import saving, states, sums
 from firn.torch.buffers import Buffers
-from firn.torch.loader import Inline
 from firn.torch.losses import Losses
 from firn.torch.pack import DTYPE, KIND, to_stored
 from firn.torch.preparing import BOUNCE_BYTES, Prepared, is_light, prepare
@@ -84,10 +83,10 @@ def why_not(job: "Elastic") -> str | None:
         return "its loop belongs to another library"
     if o.ablate:
         return "it is a test of what is left out"
-    if not isinstance(job.source, Inline):
-        return "its data come from worker processes or streams"
-    if o.through == "distributed" or isinstance(job.reducer, sums.Exchange):
-        return "its gradients go by torch.distributed"
+    if sums.is_distributed(o, job.reducer) and job.device.type != "cpu":
+        return "its gradients go by NCCL"
+    if isinstance(job.reducer, sums.Exchange) and not job.reducer.is_own:
+        return "the program has a group of torch.distributed of its own"
     if o.offload:
         return "its gradients are offloaded"
     if job.place.local_nprocs != job.place.nprocs:
@@ -269,8 +268,12 @@ def _use_group(job: "Elastic", ready: Prepared) -> None:
         ready.group = Alone()
     job.group, job.reducer = ready.group, ready.reducer
     ready.group = ready.reducer = None
+    old_reducer.stop()
     # Memory of the size of the gradients is unmapped beside the next steps.
-    threading.Thread(target=_close, args=(old_reducer, old_group)).start()
+    job.closing = threading.Thread(
+        target=_close, args=(old_reducer, old_group), daemon=True
+    )
+    job.closing.start()
     if ready.place.rank == 0 and not was_first:
         job.reporter.close()
         job.reporter = Reporter(True, None)
@@ -299,6 +302,7 @@ def _use_threads(job: "Elastic", place: Any, contexts: "list[Section]") -> None:
     sections = Sections(contexts)
     for thread in came:
         saving._give_thread(job, sections, thread)
+    saving.give_data(job, sections, job.source.rehome(job.mine))
 
 
 def switch(job: "Elastic", order: int) -> bool:
@@ -368,6 +372,7 @@ def _take_over(job: "Elastic", ready: Prepared) -> None:
     contexts = _move_contexts(job, join)
     _use_group(job, ready)
     job.mine = job.place.mine
+    job.source.rehome(job.mine)
     saving._take(job, Sections(shared + contexts))
     job.freezing.measures = settings.pop("measures")
     job._reported = (time.monotonic(), settings.pop("reported"))
