@@ -3,8 +3,8 @@
  * Options take precedence over the environment, FIRN_API_URL over FIRN_SOCKET.
  * The default is firnd's default socket: $XDG_RUNTIME_DIR/firn.sock, else
  * firn.sock in the state directory; if it is not there and the host has a firnd
- * of its own (the packaged service), that one's socket. Only TCP needs a token; the socket is
- * protected by its file permissions.
+ * of its own (the packaged service), that one's socket. Only TCP needs a token;
+ * the socket is protected by its file permissions.
  */
 #include "cli/clientplace.h"
 #include "base/buf.h"

@@ -71,7 +71,7 @@ struct config {
     size_t nlive; /* number of firnd's own settings, which are the first */
     bool wants_help, wants_version;
     bool wants_check; /* --check-config */
-    bool is_usual; /* `state` is the default directory */
+    bool is_usual;    /* `state` is the default directory */
 };
 
 /* The help page. */

@@ -51,11 +51,8 @@ static bool read_text(const char *path, struct firn_buf *out)
 static void fill(struct store *store)
 {
     struct live_job *job = job_scene(1);
-    struct store_attempt attempt = {.job = 1,
-                                    .number = 5,
-                                    .started_s = 10,
-                                    .end = -1,
-                                    .held = "n0[0-3]"};
+    struct store_attempt attempt = {
+        .job = 1, .number = 5, .started_s = 10, .end = -1, .held = "n0[0-3]"};
     struct store_event event = {
         .at_s = 11, .job = 1, .kind = "started", .text = "starts on n0[0-3]"};
     struct firn_trainer_report report = firn_trainer_report_unknown();
