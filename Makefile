@@ -375,6 +375,15 @@ $(BUILD)/tests/daemon/%: $(BUILD)/obj/tests/daemon/%.o \
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_test) $(DAEMONLIBS)
 
+# The conformance suite of policies with the library, for a policy that another
+# program brings: tests/python/test_sim.py loads it.
+CONFORMANCE := $(BUILD)/tests/conformance.so
+$(CONFORMANCE): $(BUILD)/obj/tests/policy/test_all.o $(BUILD)/libtest.a \
+  $(LIBOBJ)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link_test) -shared
+
 # These tests run firn and firnd themselves.
 $(filter $(BUILD)/tests/cli/test_commands%,$(TESTS)): | $(BUILD)/firn
 $(filter $(BUILD)/tests/fault/%,$(TESTS)): | $(BUILD)/firnd $(FAULTCALLS) \
@@ -441,7 +450,7 @@ e2e: all $(FAKENVML)
 
 # Everything that ./check needs with these flags, so that its two lanes do not
 # build the same file at the same time.
-built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS)
+built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS) $(CONFORMANCE)
 test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
 test-e2e: test-e2e-built
 	$(Q)$(call run,$(E2E_SAN) $(TESTS))
@@ -573,6 +582,7 @@ soak: all $(TESTS) $(FAKENVML) $(filter %/submit %/restart,$(BENCHES))
 	    tools/run_cppcheck.sh
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
+	$(Q)$(MAKE) deb-test
 	$(Q)$(MAKE) slow
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz-soak FUZZ_S=600

@@ -7,6 +7,7 @@ the ends of two steps around the change, less that of a usual step after it; so 
 slow first step counts. Writes resize.csv: a line for each change.
 
     python3 train_resize.py --out DIR                   # GPU, about 10 minutes
+    python3 train_resize.py --out DIR --rounds 3 --restarts 0       # joins only
     python3 train_resize.py --device cpu --out DIR --models resnet18-32,gpt-small
 """
 import csv
@@ -81,6 +82,10 @@ def worker(name, device, log):
             torch.cuda.synchronize()
         if elastic.place.rank == 0:
             print(elastic.step, time.monotonic(), elastic.place.nprocs, file=out)
+            if elastic.switch_parts:
+                parts, elastic.switch_parts = elastic.switch_parts, {}
+                print("  switch:", *(f"{part} {s:.3f}" for part, s in parts.items()),
+                      flush=True)
 
     def warm_up(_):
         loss_of(model(data.x[:batch]), data.y[:batch]).backward()

@@ -13,9 +13,11 @@
 #include <firn/ckpt.h>
 #include <firn/cluster.h>
 #include <firn/compat.h>
+#include <firn/cost.h>
 #include <firn/engine.h>
 #include <firn/event.h>
 #include <firn/feed.h>
+#include <firn/fields.h>
 #include <firn/fold.h>
 #include <firn/forecast.h>
 #include <firn/freeze.h>

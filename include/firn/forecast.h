@@ -10,6 +10,7 @@
  */
 #ifndef FIRN_FORECAST_H
 #define FIRN_FORECAST_H
+#include <firn/cost.h>
 #include <firn/view.h>
 #include <firn/waste.h>
 
@@ -121,6 +122,11 @@ struct firn_forecast_def {
      * fast they are. Returns how many numbers there are. MAY be NULL: none. */
     int (*executors)(void *state, const struct firn_job *job, firn_type_id type,
                      struct firn_executor_ways *out);
+    /* What a restart and what a resize without a stop would cost the job, as
+     * measured or as the simulation charges it; a pause below 0 is not known.
+     * MAY be NULL: firn_view_costs() says what holds then. */
+    void (*costs)(void *state, const struct firn_job *job,
+                  struct firn_costs *out);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -165,6 +171,21 @@ FIRN_API bool
 firn_view_merge(const struct firn_view *view, const struct firn_job *a,
                 const struct firn_job *b, enum firn_merge_kind kind,
                 const struct firn_way *way, struct firn_merge *out);
+
+/* What a change of GPUs would cost the job. A cost that is not known: of a
+ * restart spec.restart_s, or FIRN_RESTART_GUESS_S where that is not known
+ * either; of a resize: as a restart. A start is no change: a job that has never
+ * run has no cost, and view->ahead_s seconds of a restart can be done before
+ * its GPUs are free. */
+#define FIRN_RESTART_GUESS_S 30.0
+FIRN_API struct firn_costs firn_view_costs(const struct firn_view *view,
+                                           const struct firn_job *job);
+/* Seconds of training that the job loses if it gets other GPUs now, whole ones
+ * and run in the same way: without a stop if it runs and can be resized, else
+ * by a restart, which costs what was measured here, else spec.restart_s, else
+ * `guess_s`. */
+FIRN_API double firn_view_change_s(const struct firn_view *view,
+                                   const struct firn_job *job, double guess_s);
 
 /* None for a job whose trainer does not run several processes on a GPU. */
 FIRN_API int firn_view_executors(const struct firn_view *view,

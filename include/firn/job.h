@@ -81,10 +81,14 @@ struct firn_job {
     int starts;             /* times it got GPUs or was moved or resized */
     int gpus_most;          /* the most GPUs it ever held */
 
-    double done_s;    /* reference seconds done at `resumes_s` */
-    double rate;      /* reference seconds a second while it holds GPUs */
-    double resumes_s; /* progress counts from here */
-    char note[64];    /* why it waits: the policy's latest note */
+    double done_s;          /* reference seconds done at `resumes_s` */
+    double rate;            /* reference seconds a second while it holds GPUs */
+    double resumes_s;       /* progress counts from here */
+    char note[64];          /* why it waits: the policy's latest note */
+    const uint64_t *barred; /* nodes that it cannot be given now, a bit each:
+                             * node n is bit n % 64 of word n / 64. It stays on
+                             * a node that it holds. NULL: none, as of every
+                             * trace's job */
 };
 
 /* GPU-seconds held until now. */
@@ -113,6 +117,14 @@ FIRN_API unsigned firn_job_tunes(const struct firn_job *job, unsigned tunes);
  * nothing. */
 FIRN_API unsigned firn_job_lacks(const struct firn_job *job,
                                  const struct firn_how *how);
+
+/* Is the node barred to the job? */
+static inline bool firn_job_is_barred(const struct firn_job *job,
+                                      firn_node_id node)
+{
+    return job->barred != NULL &&
+           (job->barred[node / 64] >> node % 64 & 1) != 0;
+}
 
 /* A gang: only ever runs on exactly the GPUs it asked for. */
 FIRN_API bool firn_job_is_gang(const struct firn_job *job);

@@ -45,6 +45,30 @@ FIRN_API bool firn_join_is_new(const struct firn_join *join);
 /* Tells the supervisor that this program takes such orders. */
 FIRN_API void firn_join_able(struct firn_join *join);
 
+/* --- before the switch, for trainers that prepare beside their training ------
+ *
+ * Each process of the running group, as soon as firn_join_pending() has an
+ * order, calls firn_join_meet() and firn_join_form() in a thread of its own,
+ * then firn_join_prepared(); a joiner calls the first two before
+ * firn_join_ready(). At the switch all call firn_join_switch() in their place,
+ * firn_join_max() for the troubles, and firn_join_agree(). When the order is
+ * given up, the waits of the threads end with FIRN_EIO: firn_join_drop(). */
+
+/* Tells the supervisor that the switch has to wait for all old processes to
+ * prepare. */
+FIRN_API void firn_join_prepares(struct firn_join *join);
+/* The number of the order that is being prepared; 0: none. One load. */
+FIRN_API uint64_t firn_join_pending(struct firn_join *join);
+/* An old process has all that it needs for the switch. */
+FIRN_API void firn_join_prepared(struct firn_join *join);
+/* The switch begins: from here its time limit holds, and the pause counts. */
+FIRN_API void firn_join_switch(struct firn_join *join);
+/* The largest value of all old and new processes; collective. */
+FIRN_API enum firn_status firn_join_max(struct firn_join *join, int64_t *value,
+                                        struct firn_error *err);
+/* Ends the meeting of an order that was given up. */
+FIRN_API void firn_join_drop(struct firn_join *join);
+
 /* Process 0, between two steps: the number of the order whose joiners are all
  * ready, which is then under way: firn_join_meet() and firn_join_agree() must
  * follow. 0: there is none. Costs one load from memory. */
@@ -101,8 +125,9 @@ FIRN_API enum firn_status firn_join_agree(struct firn_join *join,
 /* The number of the order whose switch is under way, in any process; 0: none.
  */
 FIRN_API uint64_t firn_join_under_way(const struct firn_join *join);
-/* Process 0, instead of the calls from firn_join_meet() on: there is no next
- * step, so the order is given up. */
+/* The order is given up, since there is no next step or it could not be
+ * prepared: process 0 instead of the calls of the switch, or any process before
+ * the switch. */
 FIRN_API void firn_join_withdraw(struct firn_join *join, uint64_t order,
                                  const char *why);
 

@@ -14,16 +14,22 @@
 FIRN_C_BEGIN
 
 enum firn_offer_kind {
-    FIRN_OFFER_ELASTIC = 1,  /* other numbers of GPUs than asked for */
-    FIRN_OFFER_FREEZE = 2,   /* front layers frozen by its trainer */
-    FIRN_OFFER_SHARE = 4,    /* half-shares beside one running job */
-    FIRN_OFFER_PARALLEL = 8, /* its model spread over the GPUs in each way its
-                              * application has: sharded, in pipelines of 1, 2,
-                              * 4 .. stages and replicas of them; language
-                              * models tensor x data parallel, by memory */
-    FIRN_OFFER_TYPES = 16,   /* every GPU type it accepts */
-    FIRN_OFFER_MERGE = 32,   /* trained together with a waiting job */
-    FIRN_OFFER_BATCH = 64,   /* batch tuned by its trainer */
+    FIRN_OFFER_ELASTIC = 1,   /* other numbers of GPUs than asked for */
+    FIRN_OFFER_FREEZE = 2,    /* front layers frozen by its trainer */
+    FIRN_OFFER_SHARE = 4,     /* half-shares beside one running job */
+    FIRN_OFFER_PARALLEL = 8,  /* its model spread over the GPUs in each way its
+                               * application has: sharded, in pipelines of 1, 2,
+                               * 4 .. stages and replicas of them; language
+                               * models tensor x data parallel, by memory */
+    FIRN_OFFER_TYPES = 16,    /* every GPU type it accepts */
+    FIRN_OFFER_MERGE = 32,    /* trained together with a waiting job */
+    FIRN_OFFER_BATCH = 64,    /* batch tuned by its trainer */
+    FIRN_OFFER_THREADS = 128, /* elastic threads instead of a tuned batch,
+                               * where these are faster; of one type */
+    FIRN_OFFER_PLANS = 256,   /* of an application whose execution plans were
+                               * measured, for each number of GPUs the fastest
+                               * plan: copies, sharded, offloaded, recomputing, or
+                               * stages x tensor x copies; instead of PARALLEL */
 };
 
 struct firn_offer {

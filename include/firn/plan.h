@@ -87,6 +87,13 @@ FIRN_API void firn_plan_place(struct firn_plan *plan,
                               const struct firn_job *job,
                               const struct firn_alloc *alloc);
 
+/* Leaves only these of the policy's `tunes` (FIRN_TUNE_*) to the trainer of
+ * `job`, which has GPUs in this plan; without the call all of them. They come
+ * into force when the job is started, resized or moved: a job that keeps its
+ * GPUs keeps its tunes. */
+FIRN_API void firn_plan_tune(struct firn_plan *plan, const struct firn_job *job,
+                             unsigned tunes);
+
 /* `job` holds nothing. */
 FIRN_API void firn_plan_drop(struct firn_plan *plan,
                              const struct firn_job *job);

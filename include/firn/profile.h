@@ -14,6 +14,7 @@
 #ifndef FIRN_PROFILE_H
 #define FIRN_PROFILE_H
 #include <firn/bytes.h>
+#include <firn/cost.h>
 #include <firn/goodput.h>
 #include <firn/parallel.h>
 #include <firn/waste.h>
@@ -129,6 +130,7 @@ struct firn_profile {
                                         * equal shares of training; "": none */
     struct firn_profile_executors *executors; /* owned */
     size_t nexecutors;
+    struct firn_cost resize; /* without a stop; pause_s < 0: not measured */
 };
 
 /* Ordered by source, then application. Owns its profiles. */

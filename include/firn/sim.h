@@ -8,6 +8,7 @@
 #ifndef FIRN_SIM_H
 #define FIRN_SIM_H
 #include <firn/cluster.h>
+#include <firn/cost.h>
 #include <firn/trace.h>
 #include <signal.h>
 #include <stdint.h>
@@ -21,6 +22,12 @@ typedef void firn_sim_progress(void *arg, double share);
 struct firn_restart_cost {
     const char *app;
     double cost_s;
+};
+
+/* One application's own cost of a resize without a stop. */
+struct firn_resize_cost {
+    const char *app;
+    struct firn_cost cost;
 };
 
 /* How wrong predictions and reports are. The truth stays as it is. All 0: not
@@ -141,8 +148,15 @@ struct firn_sim_options {
                         * job on them waits. 0: GPUs are free at once */
     bool resizes;      /* running jobs are resized without a stop: a change of
                         * the GPUs of a running job that does not share them,
-                        * and runs on the new ones in the same way, costs */
-    double resize_s;   /* this instead of a restart */
+                        * and runs on the new ones in the same way, costs what
+                        * its application's profile has measured, else */
+    double resize_s;   /* this, instead of a restart; < 0: a restart */
+    double resize_prepare_s, resize_slowdown; /* the rest of struct firn_cost */
+    const struct firn_resize_cost *resize_costs; /* by application: before what
+                                                  * a profile has */
+    size_t nresize_costs;
+    bool restart_is_all; /* restart_s holds for all jobs and applications, */
+    bool resize_is_all;  /* resize_s and the next two too */
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Sequence
 
 from firn import tree
-from firn._lib import FirnError, GroupConfig, JoinTold, c_int, c_size, c_void_p
-from firn._lib import call, lib, text
+from firn._lib import FirnError, GroupConfig, JoinTold, c_i64, c_int, c_size
+from firn._lib import c_void_p, call, lib, text
 from firn.group import Group, Place
 
 STATES = ("idle", "preparing", "switching", "done", "failed")
@@ -51,6 +51,32 @@ class Join:
         """Tells the supervisor that this program takes orders to resize."""
         lib().firn_join_able(self._handle)
 
+    def prepares(self) -> None:
+        """The switch has to wait for all old processes to prepare."""
+        lib().firn_join_prepares(self._handle)
+
+    def pending(self) -> int:
+        """The order that is being prepared; 0: none."""
+        return lib().firn_join_pending(self._handle)
+
+    def prepared(self) -> None:
+        """An old process has all that it needs for the switch."""
+        lib().firn_join_prepared(self._handle)
+
+    def begin(self) -> None:
+        """The switch begins."""
+        lib().firn_join_switch(self._handle)
+
+    def max(self, value: int) -> int:
+        """The largest value of all old and new processes."""
+        number = c_i64(value)
+        call("firn_join_max", self._handle, ctypes.byref(number))
+        return number.value
+
+    def drop(self) -> None:
+        """Ends the meeting of an order that was given up."""
+        lib().firn_join_drop(self._handle)
+
     def due(self) -> int:
         """Process 0: the order whose joiners are all ready; 0: none."""
         return lib().firn_join_due(self._handle)
@@ -65,7 +91,7 @@ class Join:
         return int(os.environ["FIRN_JOIN_ORDER"])
 
     def withdraw(self, order: int, why: str) -> None:
-        """Process 0: there is no next step."""
+        """Gives the order up: there is no next step, or it was not prepared."""
         lib().firn_join_withdraw(self._handle, order, why.encode())
 
     def _config(self, place: Place, **more: object) -> GroupConfig:

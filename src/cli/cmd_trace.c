@@ -19,6 +19,7 @@
 #include "cli/trace_import.h"
 #include "cli/trace_stat.h"
 #include "core/llmjobs.h"
+#include "trace/mixed.h"
 #include "trace/serving.h"
 #include "trace/sixapps.h"
 #include "trace/synth.h"
@@ -271,7 +272,7 @@ struct gen_args {
     const char *arrivals, *cluster, *out;
     double load, multi, duration_max_s, elastic, serving;
     double six, large_s;
-    bool is_testbed;
+    bool is_testbed, is_mixed;
     int gpus_max;
     struct words apps, models;
     bool asks;
@@ -331,6 +332,11 @@ static const struct flag gen_flags[] = {
      "with --six-apps: the jobs of the paper's own cluster of 16 GPUs, which "
      "come in 15 minutes; a third of them have 12 or 16 GPUs, whatever SHARE",
      flag_yes, offsetof(struct gen_args, is_testbed)},
+    {"mixed", 0, NULL,
+     "generate a mixed workload instead: vision models, language models, "
+     "elastic jobs and fine-tuning, 30 jobs an hour (traces/README.md); of the "
+     "other options only --jobs and --seed count",
+     flag_yes, offsetof(struct gen_args, is_mixed)},
     {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
      offsetof(struct gen_args, out)},
     {0},
@@ -511,12 +517,35 @@ static enum firn_status gen_six(const struct gen_args *args,
     return status;
 }
 
+static enum firn_status gen_mixed(const struct gen_args *args,
+                                  struct firn_error *err)
+{
+    struct mixed_options options = mixed_defaults();
+    struct mixed jobs;
+    struct sink sink;
+    unsigned mask = 0;
+    options.jobs = args->jobs;
+    options.seed = args->seed;
+    FIRN_TRY(mixed_make(&jobs, &options, err));
+    enum firn_status status = sink_open(&sink, args->out, err);
+    for (size_t i = 0; i < jobs.n; i++)
+        mask |= write_mask(&jobs.at[i]);
+    if (status == FIRN_OK) {
+        write_header(&sink.buf, mask);
+        for (size_t i = 0; i < jobs.n; i++)
+            write_row(&sink.buf, &jobs.at[i], mask);
+        status = sink_close(&sink, err);
+    }
+    mixed_release(&jobs);
+    return status;
+}
+
 static int check_gen(const struct gen_args *args, int argc, char **argv)
 {
     int rc = flags_operands(&gen_page, argc, argv, 0, 0, "");
     if (rc >= 0)
         return rc;
-    if (args->cluster == NULL)
+    if (args->cluster == NULL && !args->is_mixed)
         return flags_wrong(&gen_page, "no cluster given: use --cluster CLUSTER "
                                       "(the load refers to it)");
     if (strcmp(args->arrivals, "poisson") != 0 &&
@@ -536,11 +565,13 @@ static int run_gen(int argc, char **argv)
     int rc = flags_parse(&gen_page, &args, &argc, argv);
     if (rc < 0)
         rc = check_gen(&args, argc, argv);
-    if (rc < 0 && firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
+    if (rc < 0 && args.cluster != NULL &&
+        firn_cluster_open(&cluster, args.cluster, &err) != FIRN_OK)
         rc = failed(&err);
     if (rc < 0)
-        rc = (args.six > 0 ? gen_six(&args, &err)
-                           : gen(&args, &cluster, &err)) == FIRN_OK
+        rc = (args.is_mixed  ? gen_mixed(&args, &err)
+              : args.six > 0 ? gen_six(&args, &err)
+                             : gen(&args, &cluster, &err)) == FIRN_OK
                  ? 0
                  : failed(&err);
     firn_cluster_release(&cluster);

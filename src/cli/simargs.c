@@ -15,8 +15,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* --restart-cost: "30", "bert=60" or several of them; `at` is the struct
- * sim_args. */
+/* "APP=rest": the application, kept in `args`, and the rest; without '=' NULL
+ * and the whole text. */
+static const char *split_app(struct sim_args *args, const char *text,
+                             const char **rest)
+{
+    const char *equals = strrchr(text, '=');
+    *rest = equals != NULL ? equals + 1 : text;
+    if (equals == NULL)
+        return NULL;
+    words_add(&args->apps, text, (size_t)(equals - text));
+    return args->apps.at[args->apps.n - 1];
+}
+
+/* --restart-cost: "30", "bert=60", "all=10" or several of them; `at` is the
+ * struct sim_args. */
 static enum firn_status set_restart(void *at, const char *value,
                                     struct firn_error *err)
 {
@@ -24,32 +37,83 @@ static enum firn_status set_restart(void *at, const char *value,
     struct words pieces = {0};
     enum firn_status status = flag_words(&pieces, value, err);
     for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
-        char *equals = strrchr(pieces.at[i], '=');
+        const char *rest, *app = split_app(args, pieces.at[i], &rest);
         double cost_s = 0;
-        status =
-            duration_parse(equals ? equals + 1 : pieces.at[i], &cost_s, err);
+        status = duration_parse(rest, &cost_s, err);
         if (status != FIRN_OK)
             break;
-        if (!equals) {
+        if (app == NULL || strcmp(app, "all") == 0) {
             args->options.restart_s = cost_s;
+            args->options.restart_is_all = app != NULL;
             continue;
         }
-        words_add(&args->apps, pieces.at[i], (size_t)(equals - pieces.at[i]));
-        struct firn_restart_cost cost = {args->apps.at[args->apps.n - 1],
-                                         cost_s};
+        struct firn_restart_cost cost = {app, cost_s};
         vec_add(&args->restarts, cost);
     }
     words_release(&pieces);
     return status;
 }
 
-/* --resize-cost: running jobs are resized without a stop. */
+/* "2s", "2s/13s" or "2s/13s/1.1": pause, time to prepare, slowdown. */
+static enum firn_status read_resize(const char *text, struct firn_cost *out,
+                                    struct firn_error *err)
+{
+    char pieces[3][40] = {"", "", ""};
+    const char *from = text;
+    *out = (struct firn_cost){0};
+    for (int i = 0; i < 3 && from != NULL; i++) {
+        const char *slash = strchr(from, '/');
+        size_t n = slash != NULL ? (size_t)(slash - from) : strlen(from);
+        if (n == 0 || n >= sizeof pieces[i] || (i == 2 && slash != NULL))
+            return firn_fail(err, FIRN_EINVAL,
+                             "'%s' is not PAUSE[/PREPARE[/SLOWDOWN]]", text);
+        memcpy(pieces[i], from, n);
+        from = slash != NULL ? slash + 1 : NULL;
+    }
+    FIRN_TRY(duration_parse(pieces[0], &out->pause_s, err));
+    if (pieces[1][0] != '\0')
+        FIRN_TRY(duration_parse(pieces[1], &out->prepare_s, err));
+    if (pieces[2][0] == '\0')
+        return FIRN_OK;
+    if (!str_double(pieces[2], &out->slowdown) || !(out->slowdown >= 1) ||
+        out->slowdown > 1000)
+        return firn_fail(err, FIRN_EINVAL,
+                         "'%s': the slowdown while preparing is not from 1 to "
+                         "1000",
+                         text);
+    return FIRN_OK;
+}
+
+/* --resize-cost: running jobs are resized without a stop. "measured", "2s",
+ * "2s/13s/1.1", "bert=2s", "all=1s" or several of them. */
 static enum firn_status set_resize(void *at, const char *value,
                                    struct firn_error *err)
 {
     struct sim_args *args = at;
+    struct words pieces = {0};
+    enum firn_status status = flag_words(&pieces, value, err);
+    if (!args->options.resizes)
+        args->options.resize_s = -1; /* as measured only */
     args->options.resizes = true;
-    return duration_parse(value, &args->options.resize_s, err);
+    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
+        const char *rest, *app = split_app(args, pieces.at[i], &rest);
+        struct firn_resize_cost cost = {.app = app};
+        if (strcmp(pieces.at[i], "measured") == 0)
+            continue;
+        status = read_resize(rest, &cost.cost, err);
+        if (status != FIRN_OK)
+            break;
+        if (app != NULL && strcmp(app, "all") != 0) {
+            vec_add(&args->resizes, cost);
+            continue;
+        }
+        args->options.resize_s = cost.cost.pause_s;
+        args->options.resize_prepare_s = cost.cost.prepare_s;
+        args->options.resize_slowdown = cost.cost.slowdown;
+        args->options.resize_is_all = app != NULL;
+    }
+    words_release(&pieces);
+    return status;
 }
 
 /* --trace: a list separated by commas, unless a file of that whole name
@@ -326,13 +390,16 @@ static const struct flag table[] = {
      "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",
      set_noise, OPTION(noise)},
     {"restart-cost", 0, "COST",
-     "time without progress after a change of GPUs: TIME, or APP=TIME for one "
-     "application; separate several by commas (default: 30s)",
+     "time without progress after a restart: TIME for jobs that name no cost, "
+     "APP=TIME for one application, all=TIME for every job; separate several "
+     "by commas (default: 30s)",
      set_restart, 0},
-    {"resize-cost", 0, "TIME",
+    {"resize-cost", 0, "COST",
      "resize running jobs without a stop (docs/resize.md), where they share no "
-     "GPU: a change of GPUs takes TIME instead of a restart (default: a "
-     "restart)",
+     "GPU: 'measured' (as their profiles have it, others restart), TIME for "
+     "jobs whose profile has none, APP=TIME, all=TIME; TIME is "
+     "PAUSE[/PREPARE[/SLOWDOWN]]; separate several by commas (default: every "
+     "change of GPUs is a restart)",
      set_resize, 0},
     {"handover", 0, "TIME",
      "time that a running job takes to let GPUs go (to write its checkpoint), "
@@ -541,6 +608,8 @@ static int check(struct sim_args *args)
     args->options.nsettings = args->settings.n;
     args->options.restarts = args->restarts.at;
     args->options.nrestarts = args->restarts.n;
+    args->options.resize_costs = args->resizes.at;
+    args->options.nresize_costs = args->resizes.n;
     return rc;
 }
 
@@ -580,5 +649,6 @@ void simargs_release(struct sim_args *args)
     words_release(&args->apps);
     words_release(&args->explains);
     vec_release(&args->restarts);
+    vec_release(&args->resizes);
     firn_cluster_release(&args->cluster);
 }

@@ -13,9 +13,15 @@ struct sim_restarts {
     size_t n, cap;
 };
 
+struct sim_resizes {
+    struct firn_resize_cost *at; /* as above */
+    size_t n, cap;
+};
+
 struct sim_args {
     struct words traces, policies, settings, replays, apps, explains;
     struct sim_restarts restarts;
+    struct sim_resizes resizes;
     const char *report_path; /* of a page; NULL: none */
     const char *cluster_text, *out_dir;
     enum firn_sim_format format;

@@ -35,6 +35,7 @@ static enum firn_status refuse_rounds(const char *artifact,
         {"restart costs but its own",
          !has_restarts && options->restart_s != usual.restart_s},
         {"restart costs by application", options->nrestarts > 0},
+        {"resizes without a stop", options->resizes},
         {"a choice whether the first start costs",
          options->charges_first_start},
     };

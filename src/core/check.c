@@ -102,6 +102,8 @@ static const char *unsuitable(const struct firn_cluster *cluster,
     for (int i = 0; i < to->nparts; i++)
         if (!cluster->nodes[to->parts[i].node].is_up)
             return "would use a node that is down";
+        else if (firn_job_is_barred(job, to->parts[i].node))
+            return "would use a node that is barred to it";
     const char *what = wrong_type(cluster, job, to);
     if (what != NULL)
         return what;

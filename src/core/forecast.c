@@ -186,6 +186,36 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
 }
 
+struct firn_costs firn_view_costs(const struct firn_view *view,
+                                  const struct firn_job *job)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    struct firn_costs costs = {.restart = {.pause_s = -1},
+                               .resize = {.pause_s = -1}};
+    if (forecast != NULL && forecast->costs != NULL)
+        forecast->costs(view->forecaster, job, &costs);
+    if (costs.restart.pause_s < 0)
+        costs.restart = (struct firn_cost){
+            .pause_s = job->spec.restart_s >= 0 ? job->spec.restart_s
+                                                : FIRN_RESTART_GUESS_S};
+    if (costs.resize.pause_s < 0 || !firn_job_can(job, FIRN_CAN_JOIN))
+        costs.can_resize = false;
+    if (!costs.can_resize)
+        costs.resize = costs.restart;
+    return costs;
+}
+
+double firn_view_change_s(const struct firn_view *view,
+                          const struct firn_job *job, double guess_s)
+{
+    struct firn_costs costs = firn_view_costs(view, job);
+    if (costs.can_resize && job->held.nparts > 0 && !job->held.is_shared)
+        return firn_cost_lost_s(&costs.resize);
+    if (costs.is_seen)
+        return costs.restart.pause_s;
+    return job->spec.restart_s >= 0 ? job->spec.restart_s : guess_s;
+}
+
 int firn_view_executors(const struct firn_view *view,
                         const struct firn_job *job, firn_type_id type,
                         struct firn_executor_ways *out)

@@ -276,6 +276,8 @@ static double fit_threads(const struct forecaster *f, const struct outlook *o,
         return threads_rate(f->priors.cluster, f->priors.scaling, &job->spec,
                             run.counts);
     set_up(f, o, job, way, &run);
+    if (!threads_fit(&run.threads, &run.setting))
+        return 0;
     struct running now = {threads_iteration_s(&run.threads, &run.setting),
                           o->ref.batch, run.setting.psi};
     return running_rate(o->app.profile, run.stage, &o->ref, &now) *

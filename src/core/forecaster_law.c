@@ -86,8 +86,8 @@ static struct law *law_of(struct forecaster *f, const struct firn_job *job)
     if (law->base != NULL)
         law->profile = *law->base;
     else
-        law->profile =
-            (struct firn_profile){.restart_s = -1, .local_max = INFINITY};
+        law->profile = (struct firn_profile){
+            .restart_s = -1, .resize = {.pause_s = -1}, .local_max = INFINITY};
     str_copy(law->profile.app, sizeof law->profile.app, app);
     map_add(&f->law_names, app);
     vec_add(&f->laws, law);

@@ -55,6 +55,25 @@ static unsigned tunes_of(unsigned kinds)
            (kinds & FIRN_OFFER_BATCH ? FIRN_TUNE_BATCH : 0u);
 }
 
+/* With elastic threads instead of a tuned batch, if that is faster. Models that
+ * are spread over their GPUs have none. */
+static void try_threads(const struct menu *menu, struct firn_offer *offer)
+{
+    struct firn_way way = offer->way;
+    if ((menu->kinds & FIRN_OFFER_THREADS) == 0 || way.parallel != 0 ||
+        menu->job->spec.seq > 0 || !(offer->rate > 0))
+        return;
+    way.tunes &= ~(unsigned)FIRN_TUNE_BATCH;
+    way.tunes |= FIRN_TUNE_THREADS;
+    double rate = firn_view_rate(menu->view, menu->job, &way);
+    if (!(rate > offer->rate * (1 + 1e-4)))
+        return;
+    offer->way = way;
+    offer->rate = rate;
+    offer->kinds |= FIRN_OFFER_THREADS;
+    offer->kinds &= ~(unsigned)FIRN_OFFER_BATCH;
+}
+
 /* One way to run it alone, if it can be. */
 static void add_way(struct menu *menu, struct firn_way way)
 {
@@ -68,15 +87,63 @@ static void add_way(struct menu *menu, struct firn_way way)
     offer.kinds |= way.parallel != 0 ? FIRN_OFFER_PARALLEL : 0u;
     offer.kinds |= menu->kinds & FIRN_OFFER_TYPES;
     offer.rate = firn_view_rate(menu->view, job, &offer.way);
+    try_threads(menu, &offer);
     firn_view_setting(menu->view, job, &offer.way, &offer.setting);
     if (offer.rate > 0)
         add(menu, &offer);
+}
+
+/* ---- measured plans ---- */
+
+static bool has_plans(const struct menu *menu)
+{
+    const struct firn_layout *asked = &menu->job->spec.asked;
+    return (menu->kinds & FIRN_OFFER_PLANS) != 0 && menu->parallels != 0 &&
+           (asked->parallel != 0 || asked->tensor > 0 || asked->stages > 0);
+}
+
+static void try_plan(const struct menu *menu, struct firn_way way,
+                     struct firn_offer *best)
+{
+    double rate = firn_view_rate(menu->view, menu->job, &way);
+    if (rate > best->rate * (1 + 1e-9)) {
+        best->rate = rate;
+        best->way = way;
+    }
+}
+
+/* The fastest plan on that many GPUs; the one asked for if none is faster. */
+static void add_plan(struct menu *menu, firn_type_id type, int gpus)
+{
+    struct firn_offer best = {.kinds = menu->kinds & FIRN_OFFER_TYPES};
+    struct firn_way way = {.gpus = gpus, .type = type};
+    try_plan(menu, way, &best);
+    for (int i = FIRN_PARALLEL_DATA; i <= FIRN_PARALLEL_RECOMPUTE; i++) {
+        way.parallel = i;
+        if ((menu->parallels >> i & 1) && i != FIRN_PARALLEL_PIPELINE)
+            try_plan(menu, way, &best);
+    }
+    way.parallel = FIRN_PARALLEL_PIPELINE;
+    bool splits = menu->parallels >> way.parallel & 1;
+    for (way.stages = 1; splits && way.stages <= SMALL; way.stages++)
+        for (way.tensor = 1; way.tensor <= SMALL; way.tensor++)
+            if (gpus % (way.stages * way.tensor) == 0)
+                try_plan(menu, way, &best);
+    best.mem_gib = (double)NAN;
+    best.kinds |= best.way.parallel != 0 ? FIRN_OFFER_PLANS : 0u;
+    best.kinds |= gpus != menu->job->spec.gpus ? FIRN_OFFER_ELASTIC : 0u;
+    if (best.rate > 0)
+        add(menu, &best);
 }
 
 /* One number of GPUs of one type, alone, in every way to spread its model. */
 static void add_alone(struct menu *menu, firn_type_id type, int gpus)
 {
     struct firn_way way = {.gpus = gpus, .type = type};
+    if (has_plans(menu)) {
+        add_plan(menu, type, gpus);
+        return;
+    }
     if (menu->parallels == 0) {
         add_way(menu, way);
         return;
@@ -275,7 +342,7 @@ const struct firn_offer *firn_offers(const struct firn_view *view,
                                      size_t *n)
 {
     struct menu menu = {.view = view, .job = job, .kinds = kinds};
-    if (kinds & FIRN_OFFER_PARALLEL)
+    if (kinds & (FIRN_OFFER_PARALLEL | FIRN_OFFER_PLANS))
         menu.parallels = firn_view_parallels(view, job);
     if (kinds & FIRN_OFFER_TYPES) {
         for (int t = 0; t < view->cluster->ntypes; t++)

@@ -12,10 +12,18 @@
  *     it later with a sentence;
  * (3) latest[slot] points at the newest entry of the job in that slot.
  *
- * Cost: O(parts) per entry, nothing per job that is not mentioned.
+ * A job may have nodes that are barred to it (firn_job.barred): the cluster's
+ * own scheduler would not start it there. While it is placed their free GPUs
+ * are out of the map, so no policy has to know. A policy that names the GPUs
+ * itself (firn_plan_place) gives the job nothing where it names a barred node:
+ * the job waits, with a note.
+ *
+ * Cost: O(parts) per entry, nothing per job that is not mentioned; O(nodes) to
+ * place a job with barred nodes.
  */
 #include "core/plan.h"
 #include "core/place.h"
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -101,16 +109,23 @@ static void take_again(struct firn_plan *plan, const struct firn_job *job)
         freemap_take(plan->map, had);
 }
 
-/* Records an entry whose GPUs are already as it says in the map. */
-static void record(struct firn_plan *plan, struct plan_entry entry)
+/* Records an entry whose GPUs are already as it says in the map, with these of
+ * the policy's tunes. */
+static void record_tuned(struct firn_plan *plan, struct plan_entry entry,
+                         unsigned tunes)
 {
     int *latest = &plan->latest.at[entry.job->slot];
     if (entry.kind == PLAN_HOLD)
         entry.alloc.tunes =
-            firn_job_tunes(entry.job, plan->state->policy->tunes);
+            firn_job_tunes(entry.job, plan->state->policy->tunes & tunes);
     entry.previous = *latest - 1;
     vec_add(&plan->entries, entry);
     *latest = (int)plan->entries.n;
+}
+
+static void record(struct firn_plan *plan, struct plan_entry entry)
+{
+    record_tuned(plan, entry, UINT_MAX);
 }
 
 bool firn_plan_keep(struct firn_plan *plan, const struct firn_job *job)
@@ -130,6 +145,59 @@ bool firn_plan_keep(struct firn_plan *plan, const struct firn_job *job)
                                      .alloc = job->held,
                                      .in_map = true});
     return true;
+}
+
+/* --- barred nodes --------------------------------------------------------- */
+
+static bool is_barred(const struct firn_plan *plan, const struct firn_job *job,
+                      const struct firn_alloc *alloc)
+{
+    for (int i = 0; job->barred != NULL && i < alloc->nparts; i++) {
+        firn_node_id node = alloc->parts[i].node;
+        if (node >= 0 && node < plan->map->cluster->nnodes &&
+            firn_job_is_barred(job, node))
+            return true;
+    }
+    return false;
+}
+
+/* Takes the free GPUs of nodes that are barred to the job out of the map, while
+ * it is placed; they are in `out`. O(nodes). */
+static void hide_barred(struct firn_plan *plan, const struct firn_job *job,
+                        struct firn_alloc *out)
+{
+    const struct firn_cluster *cluster = plan->map->cluster;
+    *out = (struct firn_alloc)FIRN_ALLOC_NONE;
+    if (job->barred == NULL)
+        return;
+    size_t nboards = (size_t)plan->map->first_board[cluster->nnodes];
+    out->parts = arena_alloc(plan->view->scratch, nboards * sizeof *out->parts);
+    for (firn_node_id n = 0; n < cluster->nnodes; n++)
+        for (int b = plan->map->first_board[n];
+             cluster->nodes[n].is_up && firn_job_is_barred(job, n) &&
+             b < plan->map->first_board[n + 1];
+             b++) {
+            uint64_t gpus = plan->map->free[b];
+            if (gpus == 0)
+                continue;
+            out->parts[out->nparts++] =
+                (struct firn_part){n, b - plan->map->first_board[n], gpus};
+            out->ngpus += __builtin_popcountll(gpus);
+        }
+    freemap_block(plan->map, out);
+}
+
+static bool place_for(struct firn_plan *plan, const struct firn_job *job,
+                      const struct firn_want *want, uint32_t types,
+                      struct firn_alloc *out)
+{
+    struct firn_alloc hidden;
+    hide_barred(plan, job, &hidden);
+    bool has_room =
+        plan->place(plan->map, want, types, plan->view->scratch, out);
+    if (hidden.nparts > 0)
+        freemap_unblock(plan->map, &hidden);
+    return has_room;
 }
 
 bool firn_plan_give(struct firn_plan *plan, const struct firn_job *job,
@@ -181,8 +249,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
         return true;
     give_back(plan, job);
     struct plan_entry entry = {.job = job, .kind = PLAN_HOLD, .in_map = true};
-    if (!plan->place(plan->map, &both, job->type_mask, plan->view->scratch,
-                     &entry.alloc)) {
+    if (!place_for(plan, job, &both, job->type_mask, &entry.alloc)) {
         take_again(plan, job);
         return false;
     }
@@ -219,7 +286,8 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
                      const struct firn_job *host)
 {
     const struct firn_alloc *shared = firn_plan_of(plan, host);
-    if (job == host || shared->nparts == 0 || !shared->is_shared)
+    if (job == host || shared->nparts == 0 || !shared->is_shared ||
+        is_barred(plan, job, shared))
         return false;
     uint32_t types = types_beside(plan, job, shared, job->type_mask);
     for (int i = 0; i < shared->nparts; i++) {
@@ -313,7 +381,8 @@ static bool gather(const struct firn_plan *plan, const struct firn_job *job,
         for (int i = 0; i < of->nparts && left > 0; i++) {
             struct firn_part part = of->parts[i];
             part.gpus = open_gpus(plan, &part, crowd);
-            if (part.gpus != 0 && (types >> nodes[part.node].type & 1) == 0)
+            if (part.gpus != 0 && ((types >> nodes[part.node].type & 1) == 0 ||
+                                   firn_job_is_barred(job, part.node)))
                 return false;
             if (part.gpus != 0)
                 left -= add_part(out, &part, left);
@@ -342,8 +411,7 @@ static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
     rest.gpus -= out->ngpus;
     rest.shared = true;
     rest.one_type = want->one_type || job->spec.one_type;
-    if (rest.gpus > 0 &&
-        !plan->place(plan->map, &rest, types, plan->view->scratch, &more)) {
+    if (rest.gpus > 0 && !place_for(plan, job, &rest, types, &more)) {
         freemap_give(plan->map, out);
         return false;
     }
@@ -404,12 +472,31 @@ void firn_plan_place(struct firn_plan *plan, const struct firn_job *job,
 {
     struct plan_entry entry = {
         .job = job, .kind = PLAN_HOLD, .alloc = copy_alloc(plan, alloc)};
+    if (is_barred(plan, job, alloc) && !firn_alloc_equal(alloc, &job->held)) {
+        firn_plan_note(plan, job, "a node of the plan is barred to it");
+        firn_plan_drop(plan, job);
+        return;
+    }
     give_back(plan, job);
     entry.in_map = in_order(&entry.alloc) &&
                    freemap_can_take(plan->map, &entry.alloc); /* (2) */
     if (entry.in_map)
         freemap_take(plan->map, &entry.alloc);
     record(plan, entry);
+}
+
+void firn_plan_tune(struct firn_plan *plan, const struct firn_job *job,
+                    unsigned tunes)
+{
+    const struct firn_alloc *has = firn_plan_of(plan, job);
+    const struct plan_entry *latest = plan_entry_of(plan, job);
+    if (has->nparts == 0)
+        FIRN_BUG("job %d has no GPUs to be tuned on", job->id);
+    struct plan_entry entry = {.job = job,
+                               .kind = PLAN_HOLD,
+                               .alloc = *has,
+                               .in_map = latest == NULL || latest->in_map};
+    record_tuned(plan, entry, tunes);
 }
 
 void firn_plan_drop(struct firn_plan *plan, const struct firn_job *job)

@@ -295,6 +295,21 @@ void round_correct(struct round *round, firn_job_id id, double duration_s,
     round->is_due = true;
 }
 
+void round_bar(struct round *round, firn_job_id id, const uint64_t *nodes)
+{
+    struct firn_job *job = state_job(&round->state, id);
+    size_t words = ((size_t)round->state.cluster.nnodes + 63) / 64;
+    if (job == NULL)
+        FIRN_BUG("nodes are barred to job %d, which is not there", id);
+    bool is_same = nodes == NULL || job->barred == NULL
+                       ? nodes == job->barred
+                       : memcmp(nodes, job->barred, words * sizeof *nodes) == 0;
+    if (is_same)
+        return;
+    state_bar(&round->state, job, nodes);
+    round->is_due = true;
+}
+
 bool round_block(struct round *round, const struct firn_alloc *alloc)
 {
     if (alloc->is_shared || !freemap_can_take(&round->state.map, alloc))

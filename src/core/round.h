@@ -77,6 +77,10 @@ void round_merged(struct round *round, firn_job_id id, firn_job_id with);
 void round_correct(struct round *round, firn_job_id id, double duration_s,
                    double now_s);
 
+/* These nodes are barred to the job from now on, a bit each; NULL: none. Does
+ * nothing if nothing changes; else a decision is due. */
+void round_bar(struct round *round, firn_job_id id, const uint64_t *nodes);
+
 /* Takes free GPUs out of scheduling, or puts them back: they are in use by
  * processes that no policy can move, or not to be used. No view or plan has
  * them. Called between rounds, for whole GPUs; put back before their node goes

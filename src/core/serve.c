@@ -277,6 +277,20 @@ static firn_type_id pick_type(const struct service *s, uint32_t mask,
     return best;
 }
 
+/* The nodes that are not barred to the job have the GPUs that it asks for. */
+static bool has_nodes(const struct service *s, const struct firn_job *job)
+{
+    const struct firn_cluster *cluster = s->view->cluster;
+    int gpus = 0;
+    if (job->barred == NULL)
+        return true;
+    for (firn_node_id n = 0; n < cluster->nnodes; n++)
+        if (cluster->nodes[n].is_up && !firn_job_is_barred(job, n) &&
+            (job->type_mask >> cluster->nodes[n].type & 1) != 0)
+            gpus += cluster->nodes[n].ngpus;
+    return gpus >= job->spec.gpus;
+}
+
 /* New GPUs for a job, by count; false when `left` has no room. One that another
  * policy left with more or fewer GPUs than it asked for stays or stops:
  * no job is resized here. */
@@ -284,7 +298,8 @@ static bool count_new(const struct service *s, struct walker *w,
                       const int *left)
 {
     const struct firn_alloc *held = &w->job->held;
-    if (held->nparts > 0 && held->ngpus != w->job->spec.gpus)
+    if (!has_nodes(s, w->job) ||
+        (held->nparts > 0 && held->ngpus != w->job->spec.gpus))
         return false;
     int ntypes = s->view->cluster->ntypes;
     int *counts = firn_view_alloc(s->view, (size_t)ntypes * sizeof *counts);

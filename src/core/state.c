@@ -36,6 +36,7 @@ void state_release(struct state *state)
     for (size_t i = 0; i < state->by_slot.n; i++) {
         mem_free(state->by_slot.at[i]->job.held.parts);
         mem_free(state->by_slot.at[i]->name);
+        mem_free(state->by_slot.at[i]->barred);
         mem_free(state->by_slot.at[i]);
     }
     vec_release(&state->by_slot);
@@ -124,7 +125,7 @@ static bool is_choosy(const struct state *state, const struct firn_job *job)
 {
     uint32_t all = (uint32_t)(((uint64_t)1 << state->cluster.ntypes) - 1);
     bool keeps_one = job->spec.one_type && state->cluster.ntypes > 1;
-    return keeps_one || (job->type_mask & all) != all;
+    return keeps_one || (job->type_mask & all) != all || job->barred != NULL;
 }
 
 enum firn_status state_submit(struct state *state, firn_job_id id,
@@ -156,6 +157,19 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
     state->nchoosy += is_choosy(state, &sj->job);
     rank_in(state, &sj->job, now_s);
     return FIRN_OK;
+}
+
+void state_bar(struct state *state, struct firn_job *job, const uint64_t *nodes)
+{
+    struct state_job *sj = state->by_slot.at[job->slot];
+    size_t words = ((size_t)state->cluster.nnodes + 63) / 64;
+    state->nchoosy -= is_choosy(state, job);
+    if (nodes != NULL && sj->barred == NULL)
+        sj->barred = mem_new(words, sizeof *sj->barred);
+    if (nodes != NULL)
+        memcpy(sj->barred, nodes, words * sizeof *sj->barred);
+    job->barred = nodes != NULL ? sj->barred : NULL;
+    state->nchoosy += is_choosy(state, job);
 }
 
 struct firn_job *state_job(const struct state *state, firn_job_id id)

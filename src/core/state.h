@@ -21,6 +21,7 @@ struct state_job {
     int parts_cap;                    /* room in job.held.parts */
     char *name; /* and merge key of the job; kept with the slot for the next */
     size_t name_cap;
+    uint64_t *barred; /* room for a bit of each node; NULL until needed */
 };
 
 struct state {
@@ -32,7 +33,7 @@ struct state {
     struct state_job *first, *last;
     size_t nwaiting, nrunning;
     size_t nchoosy;   /* living jobs that do not accept every GPU type, or
-                       * not several at once */
+                       * not several at once, or not every node */
     struct map names; /* interned application, group and type names */
 
     const struct firn_policy_def *policy;
@@ -52,6 +53,9 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
                               struct firn_error *err);
 /* The living job with this id, or NULL. */
 struct firn_job *state_job(const struct state *state, firn_job_id id);
+/* These nodes are barred to it (firn_job.barred), copied; NULL: none. */
+void state_bar(struct state *state, struct firn_job *job,
+               const uint64_t *nodes);
 /* Takes away what it holds; it waits. Its counters are brought up to now. */
 void state_drop(struct state *state, struct firn_job *job, double now_s);
 /* A waiting job now holds these GPUs (copied), which must be free. */

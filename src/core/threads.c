@@ -12,6 +12,18 @@
  * one more thread costs on that type, T at two threads less T at one. Switching
  * threads is free: it was measured at 1 % and less.
  *
+ * A model that its profile spreads over GPUs is spread so under threads too.
+ * Sharded, each GPU has its part of the states and threads of its own. In
+ * pipelines of p stages a replica is p GPUs of a type, and A_t are the threads
+ * of a replica; each runs in micro-batches of the profile's size (one with
+ * fewer samples is taken to last as long), and all of a replica's fill its
+ * pipeline one after the other: the iteration of core/known.c with A_t s_t
+ * micro-batches. Where the GPUs of the types do not
+ * divide by p, pipelines cross types and go as the slowest of them. A way in
+ * which a thread does not fit into memory cannot be run; a job that is put
+ * there all the same goes at a tenth of its speed, as a language model does
+ * (sim/truth.c).
+ *
  * Several executors: m processes of the job on a GPU, each with its share of
  * the GPU's threads and the share I of the speed, where the profile has a row
  * for that type, that mini-batch and m, and memory allows it. MC_t = m C_t I
@@ -120,20 +132,83 @@ double threads_rate(const struct firn_cluster *c, double scaling,
     return rate * fm_pow((double)used / spec->gpus, scaling - 1);
 }
 
-/* On one type alone, with that many threads on its fullest GPU. */
+/* GPUs of a replica of the model: the stages of a pipeline, else 1. */
+static int stages_of(const struct setting *setting)
+{
+    return setting->parallel == FIRN_PARALLEL_PIPELINE && setting->stages > 1
+               ? setting->stages
+               : 1;
+}
+
+/* The setting with that many threads of a replica on one type. */
+static struct setting with_threads(const struct threads *t,
+                                   const struct setting *frozen,
+                                   firn_type_id type, int threads)
+{
+    struct setting setting = *frozen;
+    double each = t->batch / t->number, slower;
+    double most = known_local_max(t->known, t->app, (uint32_t)1 << type);
+    if (setting.parallel == FIRN_PARALLEL_PIPELINE)
+        most = fmax(
+            known_gpu(t->known, t->app, type, &slower)->pipeline.micro_batch,
+            1);
+    double passes = most > 0 ? ceil(each / most * (1 - 1e-9)) : 1;
+    passes = passes < 1 ? 1 : passes > 1e6 ? 1e6 : passes;
+    setting.split.batch_per_gpu = each / passes;
+    if (setting.parallel == FIRN_PARALLEL_PIPELINE)
+        setting.split.batch_per_gpu = most;
+    setting.split.accum_steps = (int)fmin(threads * passes, 1e9);
+    return setting;
+}
+
+/* On one type alone, with that many threads on its fullest replica. */
 static double on_type_s(const struct threads *t, const struct setting *frozen,
                         firn_type_id type, int threads)
 {
     struct spread where = *t->where;
-    struct setting setting = *frozen;
-    double each = t->batch / t->number;
+    struct setting setting = with_threads(t, frozen, type, threads);
     where.types = (uint32_t)1 << type;
-    double most = known_local_max(t->known, t->app, where.types);
-    double passes = most > 0 ? ceil(each / most * (1 - 1e-9)) : 1;
-    passes = passes < 1 ? 1 : passes > 1e6 ? 1e6 : passes;
-    setting.split.batch_per_gpu = each / passes;
-    setting.split.accum_steps = (int)fmin(threads * passes, 1e9);
+    where.gpus -= where.gpus % stages_of(frozen);
     return t->iteration_s(t->known, t->app, &where, &setting);
+}
+
+bool threads_fit(const struct threads *t, const struct setting *setting)
+{
+    if (t->where->gpus < stages_of(setting))
+        return false;
+    for (int i = 0; i < t->known->cluster->ntypes; i++) {
+        if (t->counts[i] == 0)
+            continue;
+        struct spread where = *t->where;
+        struct setting here = with_threads(t, setting, i, t->number);
+        where.types = (uint32_t)1 << i;
+        if (!known_fits(t->known, t->app, &where, &here))
+            return false;
+    }
+    return true;
+}
+
+/* Replicas by type in `out`: see above. */
+static void count_replicas(const struct threads *t,
+                           const struct setting *setting, int *out)
+{
+    int stages = stages_of(setting), slowest = -1, all = 0;
+    int ntypes = t->known->cluster->ntypes;
+    double slowest_s = 0;
+    bool is_even = true;
+    for (int i = 0; i < ntypes; i++) {
+        out[i] = t->counts[i] / stages;
+        is_even = is_even && t->counts[i] % stages == 0;
+        all += t->counts[i];
+    }
+    for (int i = 0; i < ntypes && !is_even; i++) {
+        double here_s = t->counts[i] > 0 ? on_type_s(t, setting, i, 1) : 0;
+        slowest = here_s > slowest_s ? i : slowest;
+        slowest_s = fmax(slowest_s, here_s);
+        out[i] = 0;
+    }
+    if (slowest >= 0)
+        out[slowest] = all > stages ? all / stages : 1;
 }
 
 int threads_executors(const struct known *known, const struct known_app *app,
@@ -154,19 +229,21 @@ void threads_lay_out(const struct threads *t, const struct setting *setting,
                      struct firn_waste_type *types)
 {
     struct firn_executor_ways ways[FIRN_TYPES_MAX];
-    int ntypes = t->known->cluster->ntypes;
+    int ntypes = t->known->cluster->ntypes, replicas[FIRN_TYPES_MAX];
     bool has_ways = false;
+    count_replicas(t, setting, replicas);
     for (int i = 0; i < ntypes; i++) {
         types[i] = (struct firn_waste_type){0};
         ways[i].n = 0;
-        if (t->counts[i] == 0)
+        if (replicas[i] == 0)
             continue;
         double one_s = on_type_s(t, setting, i, 1);
         double more_s = on_type_s(t, setting, i, 2) - one_s;
         types[i] = (struct firn_waste_type){
-            .ngpus = t->counts[i], .rate = 1 / (more_s > 0 ? more_s : one_s)};
-        if (t->has_executors && threads_executors(t->known, t->app, i, t->batch,
-                                                  t->number, &ways[i]) > 0)
+            .ngpus = replicas[i], .rate = 1 / (more_s > 0 ? more_s : one_s)};
+        if (t->has_executors && stages_of(setting) == 1 &&
+            threads_executors(t->known, t->app, i, t->batch, t->number,
+                              &ways[i]) > 0)
             has_ways = true;
     }
     lay_out(types, has_ways ? ways : NULL, ntypes, t->number);

@@ -59,6 +59,10 @@ void threads_lay_out(const struct threads *threads,
                      const struct setting *setting,
                      struct firn_waste_type *types);
 
+/* Memory allows it, with the model spread as `setting` has it; always for an
+ * application that has no choice how to spread it. */
+bool threads_fit(const struct threads *threads, const struct setting *setting);
+
 /* Seconds of an iteration with what `setting` freezes; its batch is not read.
  * `iteration_s` is the truth's (sim/tables.h) or known_fit_s(). */
 double threads_iteration_s(const struct threads *threads,

@@ -495,6 +495,7 @@ void desk_close(struct desk *desk)
     vec_release(&desk->led);
     foreign_close(desk);
     liveforecast_free(desk->forecast);
+    livecosts_free(desk->costs);
     livehistory_free(desk->history);
     memseen_free(desk->memory);
     livemerge_free(desk->merges);

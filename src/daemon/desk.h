@@ -20,6 +20,7 @@
 #include "base/arena.h"
 #include "core/round.h"
 #include "daemon/dock.h"
+#include "daemon/livecosts.h"
 #include "daemon/liveforecast.h"
 #include "daemon/liveforecast_merge.h"
 #include "daemon/livehistory.h"
@@ -34,6 +35,16 @@ struct resized {
     double expected, rate; /* as forecast, as seen since */
     int n;                 /* reports since */
     bool is_worse;
+};
+
+/* An order to the running attempt that takes it to other GPUs or off its GPUs,
+ * until that is over; ordered_s 0: there is none. */
+struct change {
+    double ordered_s;
+    int64_t attempt;
+    double usual_step_s; /* by the last report before; 0: not known */
+    double sum_s;        /* of step times in the reports since, */
+    int nreports;        /* and how many there were */
 };
 
 /* When its end was forecast, and for when; at_s 0: it was not. */
@@ -75,8 +86,12 @@ struct track {
     struct resized resized;
     struct memory_seen memory;
     struct foretold eta;
-    double turn; /* of the time, in a training of two; 0: not known */
-    double best; /* metric in that, and the epoch that had it */
+    struct change change;
+    double launch_s;       /* of the open attempt: until its process; 0 */
+    double last_step_s;    /* when it reported its last step; 0: it has not */
+    int64_t start_attempt; /* the last whose start was measured */
+    double turn;           /* of the time, in a training of two; 0: not known */
+    double best;           /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
     uint64_t told_epoch;   /* the last that the estimator was told of */
     firn_job_id told_with; /* the job that it was trained together with then */
@@ -117,6 +132,7 @@ struct desk {
     struct firn_buf *merge_key; /* of the last spec that has one */
     /* What is expected. */
     struct liveforecast *forecast;
+    struct livecosts *costs;
     struct livehistory *history;
     struct memseen *memory; /* of language models; NULL: not read yet */
     bool readmits;          /* waiting jobs, so that they keep their order */
@@ -193,6 +209,11 @@ void desk_set_pins(struct desk *desk);
 /* All jobs and blocked GPUs of the present round into another. */
 enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
                            struct firn_error *err);
+
+/* What a restart and a resize cost the job, as far as that is known:
+ * loop_costs.c. */
+void desk_costs(const struct desk *desk, const struct firn_job *job,
+                struct firn_costs *out);
 
 /* --- the GPU type that a job keeps to: desk_type.c ----------------------- */
 

@@ -162,7 +162,14 @@ static int executors(void *state, const struct firn_job *job, firn_type_id type,
                                   job, type, out);
 }
 
+static void costs(void *state, const struct firn_job *job,
+                  struct firn_costs *out)
+{
+    desk_costs(&((const struct dryrun *)state)->loop->desk, job, out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .costs = costs,
                                                       .executors = executors,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,

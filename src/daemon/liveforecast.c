@@ -308,6 +308,12 @@ struct firn_way liveforecast_held(struct liveforecast *f, firn_job_id id,
     return forecaster_held(f->forecaster, key_as(f, id, job), job, f->counts);
 }
 
+const struct firn_profile *liveforecast_profile(const struct liveforecast *f,
+                                                const struct firn_job *job)
+{
+    return known_find(&f->known, job->spec.app, job->type_mask).profile;
+}
+
 int liveforecast_executors(struct liveforecast *f, firn_job_id id,
                            const struct firn_job *job, firn_type_id type,
                            struct firn_executor_ways *out)

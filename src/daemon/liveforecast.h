@@ -99,6 +99,10 @@ int liveforecast_executors(struct liveforecast *forecast, firn_job_id id,
 bool liveforecast_lay_out(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job,
                           struct firn_waste_type *types);
+/* The profile of its application; NULL: there is none. */
+const struct firn_profile *
+liveforecast_profile(const struct liveforecast *forecast,
+                     const struct firn_job *job);
 /* What the job holds, as a way; its `counts` until the next call. */
 struct firn_way liveforecast_held(struct liveforecast *forecast, firn_job_id id,
                                   const struct firn_job *job);

@@ -76,6 +76,7 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
         pairs.n > 0)
         liveforecast_load_pairs(loop->desk.forecast, pairs.at);
     buf_release(&pairs);
+    loop_costs_open(loop);
     loop_memory_load(loop);
     loop->desk.merges = livemerge_new();
     load_merges(loop);

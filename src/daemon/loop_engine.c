@@ -157,6 +157,8 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     if (job == NULL || track == NULL)
         FIRN_BUG("job %d of the round is in no book", step->job->id);
     copy_alloc(&track->granted, step->to);
+    if (step->kind != FIRN_STEP_START && !step->is_loss)
+        loop_costs_ordered(loop, job, track);
     loop_orders(loop, job, step->to);
     firn_job_id lead = lead_by(loop, job, step);
     bool is_led = lead != FIRN_NO_JOB || partner_lead(loop->book, job) != NULL;
@@ -264,7 +266,14 @@ static int executors(void *state, const struct firn_job *job, firn_type_id type,
                                   out);
 }
 
+static void costs(void *state, const struct firn_job *job,
+                  struct firn_costs *out)
+{
+    desk_costs(&((const struct loop *)state)->desk, job, out);
+}
+
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .costs = costs,
                                                       .executors = executors,
                                                       .setting = setting,
                                                       .rate = rate,
@@ -462,7 +471,7 @@ static void on_end(struct loop *loop, struct live_job *job,
                    const struct live_job *partner,
                    const struct firn_event *event)
 {
-    const struct track *track = desk_track(&loop->desk, job->id);
+    struct track *track = desk_track(&loop->desk, job->id);
     bool is_open =
         track->open_attempt != 0 && event->attempt == track->open_attempt;
     double ran_s =
@@ -473,6 +482,8 @@ static void on_end(struct loop *loop, struct live_job *job,
                              .nofacts = partner == NULL ? LIFE_IS_PARTNERED : 0,
                              .words = {.why = why}};
     loop_memory_ended(loop, job, event);
+    if (is_open)
+        loop_costs_ended(loop, job, track, event);
     if (event->kind == FIRN_EVENT_LEFT) {
         what.event = LIFE_LEFT;
         loop_stopped_text(job, event->end, ran_s, why);
@@ -496,14 +507,18 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
             ? other
             : NULL;
     if (event->kind == FIRN_EVENT_PHASE) {
+        if (event->phase == FIRN_PHASE_STARTING)
+            loop_costs_begun(loop, track);
         on_phase(loop, job, event);
         if (partner != NULL)
             on_phase(loop, partner, event);
         return;
     }
     if (event->kind == FIRN_EVENT_RESIZED &&
-        event->attempt == track->open_attempt)
+        event->attempt == track->open_attempt) {
+        loop_costs_resized(loop, job, track, event);
         on_resized(loop, job, event);
+    }
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;

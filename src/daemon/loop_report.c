@@ -162,6 +162,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
     liveforecast_load_seen(loop->desk.forecast, job->id, job->last.memory_mib,
                            job->last.utilisation);
     loop_memory_reported(loop, job);
+    loop_costs_reported(loop, job, track);
     if (progress < 0 || !(track->duration_s > 0))
         return;
     double done_s = progress * track->duration_s;
@@ -183,7 +184,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
         phase == FIRN_PHASE_STARTING || phase == FIRN_PHASE_RUNNING;
     double rate = is_on_them ? track->rate : in_round->rate;
     tell_round(loop, track, &(struct firn_report){done_s, rate, now_s});
-    if (phase == FIRN_PHASE_RUNNING &&
+    if (phase == FIRN_PHASE_RUNNING && !loop_costs_is_changing(track) &&
         !desk_merge_reported(&loop->desk, job, in_round))
         learn(loop, job, track, in_round);
     if (phase == FIRN_PHASE_RUNNING && (in_round->held.tunes & FIRN_TUNE_BATCH))

@@ -240,6 +240,7 @@ void loop_save_policy(struct loop *loop, bool is_last)
                                   (struct firn_bytes){pairs.at, pairs.n}, &err),
                    &err);
     buf_release(&pairs);
+    loop_costs_save(loop);
     struct firn_buf merges = {0};
     livemerge_save(loop->desk.merges, &merges);
     book_wrote(loop->book,

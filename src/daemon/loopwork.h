@@ -257,6 +257,25 @@ void loop_after_look(struct loop *loop, double now_s);
 
 struct api_host loop_host(struct loop *loop);
 
+/* --- what changes cost: loop_costs.c --------------------------------------
+ */
+
+void loop_costs_open(struct loop *loop);
+void loop_costs_save(struct loop *loop);
+/* The job is told to leave the GPUs that it has, or to go on to others. */
+void loop_costs_ordered(struct loop *loop, const struct live_job *job,
+                        struct track *track);
+/* Its process is there. */
+void loop_costs_begun(struct loop *loop, struct track *track);
+void loop_costs_reported(struct loop *loop, const struct live_job *job,
+                         struct track *track);
+/* It has such an order that is not carried out yet. */
+bool loop_costs_is_changing(const struct track *track);
+void loop_costs_resized(struct loop *loop, const struct live_job *job,
+                        struct track *track, const struct firn_event *event);
+void loop_costs_ended(struct loop *loop, const struct live_job *job,
+                      struct track *track, const struct firn_event *event);
+
 /* --- after a restart: recover.c ------------------------------------------ */
 
 /* Every living job of the book into the round and to the engine. */

@@ -6,6 +6,7 @@
  */
 #ifndef MODEL_MEASURED_H
 #define MODEL_MEASURED_H
+#include "model/sheet.h"
 #include "model/steptable.h"
 #include <firn/profile.h>
 
@@ -53,6 +54,10 @@ enum firn_status measured_law(struct firn_itertime *out,
 enum firn_status measured_six(struct firn_profile *profile,
                               const struct firn_profile *sia, const char *dir,
                               const char *h200, struct firn_error *err);
+
+/* Sets the costs of a resize of a profile by the table resize.csv; of an
+ * application that it does not have: not known. */
+void measured_resize(struct firn_profile *profile, const struct sheet *table);
 
 void measured_stats_release(struct firn_profile_stats *stats);
 

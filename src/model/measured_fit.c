@@ -54,7 +54,7 @@ static struct firn_profile *add_profile(struct maker *m, const char *source,
     struct firn_profile *p = &m->out.at[m->out.n++];
     str_copy(p->source, sizeof p->source, source);
     str_copy(p->app, sizeof p->app, app);
-    p->restart_s = -1;
+    p->restart_s = p->resize.pause_s = -1;
     return p;
 }
 
@@ -822,6 +822,16 @@ static enum firn_status make_bsbf(struct maker *m)
     return FIRN_OK;
 }
 
+static enum firn_status make_resizes(struct maker *m)
+{
+    struct sheet in = {0};
+    enum firn_status status = read_sheet(m, &in, m->h200, "resize.csv");
+    for (size_t k = 0; k < m->out.n && status == FIRN_OK; k++)
+        measured_resize(&m->out.at[k], &in);
+    sheet_release(&in);
+    return status;
+}
+
 static enum firn_status make_all(struct maker *m)
 {
     static const char *const pollux[] = {"t4", NULL};
@@ -837,7 +847,8 @@ static enum firn_status make_all(struct maker *m)
     FIRN_TRY(make_easyscale(m));
     FIRN_TRY(make_h200(m));
     FIRN_TRY(make_pairs(m, "h200"));
-    return make_pairs(m, "titan");
+    FIRN_TRY(make_pairs(m, "titan"));
+    return make_resizes(m);
 }
 
 enum firn_status measured_profiles(struct firn_profiles *out, const char *dir,

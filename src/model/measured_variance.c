@@ -104,7 +104,7 @@ static void fill(struct firn_profile *p, const struct sheet *in,
     struct firn_profile_stats *s = &p->stats;
     p->batch0 = cell(in, row, "batch");
     p->progress = cell(in, row, "length");
-    p->restart_s = -1;
+    p->restart_s = p->resize.pause_s = -1;
     s->nbatches = 1;
     s->nstages = STAGES;
     s->nlayers = (size_t)cell(in, row, "layers");

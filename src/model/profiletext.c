@@ -135,6 +135,9 @@ static const struct number_line number_lines[] = {
     {"layer_count", offsetof(struct firn_profile, layers), 0},
     {"states_mib", offsetof(struct firn_profile, states_mib), 0},
     {"restart_s", offsetof(struct firn_profile, restart_s), -1},
+    {"resize_s", offsetof(struct firn_profile, resize.pause_s), -1},
+    {"resize_prepare_s", offsetof(struct firn_profile, resize.prepare_s), 0},
+    {"resize_slowdown", offsetof(struct firn_profile, resize.slowdown), 0},
     {NULL, 0, 0},
 };
 
@@ -649,7 +652,7 @@ enum firn_status firn_profile_parse(struct firn_profile *out,
     struct reader r = {.p = p, .where = where, .err = err};
     struct lines *in = lines_from(text);
     bool is_good = true;
-    p->restart_s = -1;
+    p->restart_s = p->resize.pause_s = -1;
     for (char *line; is_good && (line = lines_next(in)) != NULL;) {
         r.line = lines_number(in);
         is_good = lines_bad(in) ? WRONG(&r, "the line is too long or has a NUL")

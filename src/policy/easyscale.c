@@ -284,8 +284,7 @@ static bool is_worth(const struct es_round *round, const struct es_seat *seat,
                      const struct proposal *proposal)
 {
     const struct firn_job *job = seat->job;
-    double cost_s =
-        job->spec.restart_s >= 0 ? job->spec.restart_s : round->es->restart_s;
+    double cost_s = firn_view_change_s(round->view, job, round->es->restart_s);
     struct firn_way now = {.gpus = seat->has.gpus,
                            .tunes = FIRN_TUNE_THREADS | FIRN_TUNE_EXECUTORS,
                            .counts = seat->has.counts};
@@ -419,7 +418,8 @@ static void place(struct es_round *round)
                                  .counts = seat->has.counts};
         if (!seat->is_changed || seat->has.gpus == 0 || seat->is_parked)
             continue;
-        if (!firn_plan_give_want(plan, seat->job, &want))
+        if (!firn_plan_give_want(plan, seat->job, &want) &&
+            seat->job->barred == NULL) /* it waits */
             FIRN_BUG("%d GPUs for job %d are not there", want.gpus,
                      seat->job->id);
     }

@@ -50,6 +50,14 @@
 #include <firn/offer.h>
 #include <stdlib.h>
 
+/* What other GPUs cost a job that keeps running. */
+static double other_gpus_s(const struct ice_round *round,
+                           const struct firn_job *job)
+{
+    return firn_view_change_s(round->view, job, round->ice->restart_s);
+}
+
+/* What starting it again costs a job that stops. */
 static double restart_s(const struct ice_round *round,
                         const struct firn_job *job)
 {
@@ -98,7 +106,7 @@ static struct ice_detail held_detail(const struct ice_round *round,
     double rate = firn_view_rate(round->view, job, &way);
     if (!(rate > 0))
         return detail;
-    double moved_s = restart_s(round, job) + seat->left / detail.rate;
+    double moved_s = other_gpus_s(round, job) + seat->left / detail.rate;
     if (moved_s < seat->left / rate)
         return (struct ice_detail){.gpus = offer->way.gpus,
                                    .how = job->held.how,
@@ -197,11 +205,11 @@ static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
 
 /* ---- values ---- */
 
-/* What a change of GPUs costs the job, if that is counted. */
-static double change_s(const struct ice_round *round,
+/* Is the cost of a change counted? */
+static bool is_charged(const struct ice_round *round,
                        const struct firn_job *job)
 {
-    return job->starts > 0 && round->ice->charges ? restart_s(round, job) : 0;
+    return job->starts > 0 && round->ice->charges;
 }
 
 /* (16) */
@@ -211,7 +219,9 @@ static double finish_s(const struct ice_round *round,
     const struct firn_job *job = seat->job;
     const struct ice_detail *detail = &seat->details[c];
     double age_s = round->view->now_s - job->spec.submit_s;
-    double cost_s = detail->is_held ? 0 : change_s(round, job);
+    double cost_s = detail->is_held || !is_charged(round, job)
+                        ? 0
+                        : other_gpus_s(round, job);
     return age_s + cost_s + seat->left / detail->rate;
 }
 
@@ -222,7 +232,9 @@ static double wait_value(const struct ice_round *round,
 {
     double best_s = seat->left / best_rate;
     double wait_s = fmax(round->wait_s, round->turn_s);
-    return best_s / (best_s + wait_s + change_s(round, seat->job));
+    double again_s =
+        is_charged(round, seat->job) ? restart_s(round, seat->job) : 0;
+    return best_s / (best_s + wait_s + again_s);
 }
 
 static void set_shares(const struct ice_round *round, struct ice_seat *seat)
@@ -247,7 +259,7 @@ static double change_factor(const struct ice_round *round,
                             const struct firn_job *job)
 {
     double age_s = round->view->now_s - job->spec.submit_s;
-    double each_s = restart_s(round, job);
+    double each_s = other_gpus_s(round, job);
     double kept_s = age_s - (job->starts - 1) * each_s;
     if (job->starts == 0 || age_s + each_s <= 0)
         return 1;

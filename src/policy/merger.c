@@ -140,13 +140,17 @@ static struct firn_way way_of(int gpus)
     return (struct firn_way){.gpus = gpus, .type = FIRN_ANY_TYPE};
 }
 
-/* What starting a job again costs; its first start is free. */
-static double again_s(const struct merger *m, const struct firn_job *job)
+/* What starting a job again costs, or, if it keeps running, what other GPUs
+ * cost it; its first start is free. */
+static double again_s(const struct merger *m, const struct firn_job *job,
+                      bool keeps_running)
 {
     if (job->starts == 0 || !m->rules->charges)
         return 0;
     double cost_s =
         job->spec.restart_s >= 0 ? job->spec.restart_s : m->rules->restart_s;
+    if (keeps_running)
+        cost_s = firn_view_change_s(m->view, job, m->rules->restart_s);
     int ahead_s = m->rules->ahead_s < m->view->ahead_s ? m->rules->ahead_s
                                                        : m->view->ahead_s;
     return fmax(cost_s - ahead_s, 0);
@@ -157,7 +161,7 @@ static double restart_s(const struct merger *m, const struct firn_job *job,
                         int gpus)
 {
     bool is_kept = job->held.nparts > 0 && job->held.ngpus == gpus;
-    return is_kept ? 0 : again_s(m, job);
+    return is_kept ? 0 : again_s(m, job, true);
 }
 
 static double alone_s(const struct merger *m, const struct merger_unit *unit,
@@ -243,7 +247,7 @@ static double charge(const struct merger *m, const struct firn_job *job,
                      double fair_s)
 {
     const struct merger_rules *rules = m->rules;
-    double delay_s = rules->wait * rules->interval_s + again_s(m, job);
+    double delay_s = rules->wait * rules->interval_s + again_s(m, job, false);
     return 1 + delay_s / fmax(fair_s, least_s);
 }
 

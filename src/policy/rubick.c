@@ -710,8 +710,7 @@ static int held_type(const struct firn_view *view, const struct firn_job *job)
 static bool is_steady(const struct rubick *rubick, const struct firn_view *view,
                       const struct firn_job *job)
 {
-    double cost_s =
-        job->spec.restart_s >= 0 ? job->spec.restart_s : rubick->restart_s;
+    double cost_s = firn_view_change_s(view, job, rubick->restart_s);
     double held_s = job->held_s + view->now_s - job->since_s;
     return job->resumes_s <= view->now_s &&
            held_s - job->starts * cost_s >= rubick->steady * held_s;

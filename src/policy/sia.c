@@ -211,8 +211,7 @@ static double paper_damping(const struct sia_rules *rules,
                             const struct firn_view *view,
                             const struct firn_job *job)
 {
-    double restart_s =
-        job->spec.restart_s >= 0 ? job->spec.restart_s : rules->restart_s;
+    double restart_s = firn_view_change_s(view, job, rules->restart_s);
     double age_s = view->now_s - job->spec.submit_s;
     if (age_s < restart_s || age_s + restart_s <= 0)
         return 1;
@@ -419,7 +418,8 @@ static void place_anew(struct round *round, struct entry **order, size_t n)
                 is_kept(order[k]) && firn_plan_keep(round->plan, order[k]->job);
         for (size_t k = i; k < end; k++)
             if (!order[k]->is_placed && !place(round, order[k], false) &&
-                !place(round, order[k], true))
+                !place(round, order[k], true) &&
+                order[k]->job->barred == NULL) /* it waits */
                 FIRN_BUG("no room for job %d, which was counted",
                          order[k]->job->id);
     }

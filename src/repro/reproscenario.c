@@ -29,6 +29,7 @@ static const cyaml_schema_value_t word = {
 static const cyaml_schema_field_t option_fields[] = {
     TEXT("profiles", MAY, repro_options, profiles),
     TEXT("restart-cost", MAY, repro_options, restart_cost),
+    TEXT("resize-cost", MAY, repro_options, resize_cost),
     TEXT("handover", MAY, repro_options, handover),
     TEXT("ahead", MAY, repro_options, ahead),
     TEXT("interval", MAY, repro_options, interval),
@@ -174,6 +175,7 @@ static const struct {
 } options[] = {
     OPTION("profiles", profiles, false),
     OPTION("restart-cost", restart_cost, false),
+    OPTION("resize-cost", resize_cost, false),
     OPTION("handover", handover, false),
     OPTION("ahead", ahead, false),
     OPTION("interval", interval, false),

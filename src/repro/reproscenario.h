@@ -22,8 +22,8 @@ enum { REPRO_METRICS_MAX = 8 };
 
 /* Options of `firn sim`; NULL: not in the file. */
 struct repro_options {
-    char *profiles, *restart_cost, *handover, *ahead, *interval, *quantum,
-        *share, *freeze, *noise, *elastic, *scaling, *share_slowdown,
+    char *profiles, *restart_cost, *resize_cost, *handover, *ahead, *interval,
+        *quantum, *share, *freeze, *noise, *elastic, *scaling, *share_slowdown,
         *charge_first_start, *forecast, *transfer_key, *ask;
 };
 

@@ -61,6 +61,8 @@ static void put_text(struct firn_buf *out, const char *name, const char *text)
 static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
 {
     put_setting(out, "restart_s", o->restart_s);
+    if (o->restart_is_all)
+        put_text(out, "restart_all", "all");
     for (size_t i = 0; i < o->nrestarts; i++) {
         buf_puts(out, "restart_of\t");
         buf_json_string(out, o->restarts[i].app);
@@ -68,8 +70,27 @@ static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
         buf_double(out, o->restarts[i].cost_s);
         buf_putc(out, '\n');
     }
-    if (o->resizes)
-        put_setting(out, "resize_s", o->resize_s);
+    if (!o->resizes)
+        return;
+    put_setting(out, "resize_s", o->resize_s);
+    if (o->resize_prepare_s > 0)
+        put_setting(out, "resize_prepare_s", o->resize_prepare_s);
+    if (o->resize_slowdown > 0)
+        put_setting(out, "resize_slowdown", o->resize_slowdown);
+    if (o->resize_is_all)
+        put_text(out, "resize_all", "all");
+    for (size_t i = 0; i < o->nresize_costs; i++) {
+        const struct firn_cost *cost = &o->resize_costs[i].cost;
+        const double numbers[] = {cost->pause_s, cost->prepare_s,
+                                  cost->slowdown};
+        buf_puts(out, "resize_of\t");
+        buf_json_string(out, o->resize_costs[i].app);
+        for (int k = 0; k < 3; k++) {
+            buf_putc(out, '\t');
+            buf_double(out, numbers[k]);
+        }
+        buf_putc(out, '\n');
+    }
 }
 
 static void put_header(struct firn_buf *out, const struct firn_sim_options *o)

@@ -23,7 +23,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SETTINGS = 17, NEEDED = 9, FIELDS_MAX = 64 };
+enum { SETTINGS = 19, NEEDED = 9, FIELDS_MAX = 64 };
 
 /* What the header has, once each. */
 struct header {
@@ -40,12 +40,13 @@ static const char *const setting_names[SETTINGS] = {
     "quantum_s",    "mtbf_s",           "charges_first_start", "mttr_s",
     "checkpoint_s", "noise_throughput", "noise_sharing",       "noise_transfer",
     "noise_report", "noise_iterations", "elastic_min",         "elastic_max",
-    "resize_s",
+    "resize_s",     "resize_prepare_s", "resize_slowdown",
 };
 /* Texts that say how a run was asked for and that change no check. */
 static const char *const remark_names[] = {
-    "setting",  "profiles",   "failures",    "freeze",
-    "forecast", "restart_of", "slowdown_of", "transfers"};
+    "setting",     "profiles",   "failures",  "freeze",
+    "forecast",    "restart_of", "resize_of", "slowdown_of",
+    "restart_all", "resize_all", "transfers"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {
@@ -227,14 +228,19 @@ static bool is_remark(const char *key)
     return false;
 }
 
-/* "restart_of "bert" 60": a text, and for one of them a number behind it. */
+/* "restart_of "bert" 60", "resize_of "bert" 2 13 1": a text, and for these two
+ * numbers behind it. */
 static enum firn_status take_remark(struct reading *reading)
 {
     struct replay *r = &reading->replay;
     double cost_s;
-    int ncolumns = strcmp(r->columns[0], "restart_of") == 0 ? 3 : 2;
-    if (r->ncolumns != ncolumns || !replay_unquote(r->columns[1]) ||
-        (ncolumns == 3 && !str_double(r->columns[2], &cost_s)))
+    int ncolumns = strcmp(r->columns[0], "restart_of") == 0  ? 3
+                   : strcmp(r->columns[0], "resize_of") == 0 ? 5
+                                                             : 2;
+    bool is_good = r->ncolumns == ncolumns && replay_unquote(r->columns[1]);
+    for (int i = 2; i < ncolumns && is_good; i++)
+        is_good = str_double(r->columns[i], &cost_s);
+    if (!is_good)
         return firn_fail(reading->err, FIRN_EINVAL, "'%s' cannot be read",
                          r->columns[0]);
     return FIRN_OK;

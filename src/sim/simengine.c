@@ -5,6 +5,8 @@
  * takes time, until the last of its GPUs is free and that cost is over
  * (handover.h); then it gains `rate`
  * reference seconds a second, and completes when it has duration_s of them.
+ * A job that is resized without a stop (costs.h) goes on at its old rate while
+ * new processes are prepared, and then pauses.
  * A truth may limit a rate to a part of the work; at its end the job turns to
  * another rate, which is reported and asks for no decision.
  *
@@ -19,6 +21,7 @@
 #include "sim/simengine.h"
 #include "base/str.h"
 #include "core/accept.h"
+#include "sim/costs.h"
 #include "sim/sharers.h"
 #include "sim/simforecast.h"
 #include "sim/taskfeed.h"
@@ -38,29 +41,14 @@ static double later(double a, double b)
     return a > b ? a : b;
 }
 
-/* Can a running job go on, on these GPUs, without a stop? As the local engine
- * does it: neither shared, and run in the same way. */
-static bool is_resize(const struct firn_step *step)
+/* What a start of the job with the GPUs of the step costs it. */
+static double start_cost_s(const struct simengine *engine,
+                           const struct firn_step *step)
 {
-    const struct firn_alloc *held = &step->job->held;
-    return (step->kind == FIRN_STEP_RESIZE || step->kind == FIRN_STEP_MOVE) &&
-           held->nparts > 0 && !held->is_shared && !step->to->is_shared &&
-           firn_how_equal(&held->how, &step->to->how);
-}
-
-static double restart_cost_s(const struct simengine *engine,
-                             const struct firn_step *step)
-{
-    const struct firn_sim_options *options = engine->world.options;
     const struct firn_job *job = step->job;
-    if (options->resizes && is_resize(step))
-        return options->resize_s;
     if (job->starts == 0 && !engine->world.cadence.charges_first_start)
         return 0;
-    for (size_t i = 0; i < options->nrestarts; i++)
-        if (strcmp(options->restarts[i].app, job->spec.app) == 0)
-            return options->restarts[i].cost_s;
-    return job->spec.restart_s >= 0 ? job->spec.restart_s : options->restart_s;
+    return costs_restart_s(engine, job);
 }
 
 /* Brings a job up to now: (1), (3). */
@@ -87,8 +75,9 @@ static void account(struct simengine *engine, struct simjob *sj)
         is_done ? sj->job->spec.duration_s : sj->done_s + sj->rate * ran_s;
     sj->since_s = now_s;
     engine->world.spent.given += sj->gpus * (idle_s + ran_s);
-    engine->world.spent.overhead += sj->gpus * idle_s;
-    engine->world.spent.useful += sj->gpus * ran_s;
+    engine->world.spent.overhead +=
+        sj->gpus * idle_s + (sj->gpus - sj->used_gpus) * ran_s;
+    engine->world.spent.useful += sj->used_gpus * ran_s;
 }
 
 /* Back to the last checkpoint: what was done since is lost. */
@@ -99,8 +88,8 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
         return;
     double lost_s = sj->run_s - floor(sj->run_s / every_s) * every_s;
     sj->done_s = sj->saved_s;
-    engine->world.spent.useful -= sj->gpus * lost_s;
-    engine->world.spent.lost += sj->gpus * lost_s;
+    engine->world.spent.useful -= sj->used_gpus * lost_s;
+    engine->world.spent.lost += sj->used_gpus * lost_s;
 }
 
 /* What core believes of a job is not the truth. */
@@ -217,10 +206,11 @@ static void start(struct simengine *engine, const struct firn_step *step)
     sj->job = job;
     if (!(sj->done_s > 0))
         sj->after = task_of(engine, step->to->how.after);
-    sj->gpus = step->to->ngpus;
+    sj->gpus = sj->used_gpus = step->to->ngpus;
+    sj->is_preparing = false;
     sj->since_s = engine->world.now_s;
     double cost_s =
-        restart_cost_s(engine, step) -
+        start_cost_s(engine, step) -
         earlier(step->to->how.ahead_s, engine->world.options->ahead_s);
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);
@@ -237,6 +227,51 @@ static void start(struct simengine *engine, const struct firn_step *step)
     schedule(engine, sj);
 }
 
+/* The job has its new GPUs: it goes at their rate when it resumes. */
+static void switch_over(struct simengine *engine, struct simjob *sj,
+                        const struct firn_alloc *to)
+{
+    sj->is_preparing = false;
+    sj->used_gpus = sj->gpus;
+    struct truth_pace pace = ask(engine, sj, to);
+    sj->rate = pace.rate;
+    sj->until_s = pace.until_s;
+    schedule(engine, sj);
+}
+
+/* From what it holds to the GPUs of the step without a stop (docs/resize.md):
+ * it trains on until new processes are ready, then pauses. A job that does not
+ * train yet resumes no earlier than it would have, and then pauses. A stage of
+ * its training that ends while it prepares ends with the preparation. */
+static void resize(struct simengine *engine, const struct firn_step *step,
+                   const struct firn_cost *cost)
+{
+    struct simjob *sj = &engine->jobs.at[step->job->slot];
+    double now_s = engine->world.now_s;
+    double ready_s =
+        cost->prepare_s + handover_ready_s(&engine->handover, step->to, now_s);
+    double usual = sj->is_preparing ? sj->usual_rate : sj->rate;
+    int before = sj->is_preparing ? sj->used_gpus : sj->gpus;
+    sj->gpus = step->to->ngpus;
+    sj->since_s = now_s;
+    keep(sj, step->to);
+    if (!(ready_s > now_s) || now_s < sj->resumes_s) {
+        sj->resumes_s =
+            later(later(sj->resumes_s, ready_s), now_s) + cost->pause_s;
+        switch_over(engine, sj, step->to);
+        return;
+    }
+    sj->is_preparing = true;
+    sj->used_gpus = before < sj->gpus ? before : sj->gpus;
+    sj->usual_rate = usual;
+    sj->rate = usual / later(cost->slowdown, 1);
+    sj->ready_s = ready_s;
+    sj->pause_s = cost->pause_s;
+    sj->resumes_s = now_s;
+    sj->until_s = sj->done_s + sj->rate * (ready_s - now_s);
+    schedule(engine, sj);
+}
+
 /* When a job that is told so now lets GPUs go: at the end of its mini-batch,
  * and when its checkpoint is written. One that does not run has nothing to
  * end. */
@@ -244,7 +279,7 @@ static double lets_go_s(const struct simengine *engine, const struct simjob *sj)
 {
     const struct truth *truth = &engine->truth;
     double now_s = engine->world.now_s;
-    if (now_s < sj->resumes_s)
+    if (now_s < sj->resumes_s || !(engine->world.options->handover_s > 0))
         return now_s;
     double step_s = truth->step_s != NULL
                         ? truth->step_s(truth, sj->job, &sj->job->held)
@@ -254,7 +289,10 @@ static double lets_go_s(const struct simengine *engine, const struct simjob *sj)
     return now_s + engine->world.options->handover_s;
 }
 
-static void stop(struct simengine *engine, const struct firn_step *step)
+/* Until `now` the job held what it holds; then it does so no longer. `resize`
+ * is the cost of a change that is made without a stop; NULL: it stops. */
+static void stop(struct simengine *engine, const struct firn_step *step,
+                 const struct firn_cost *resize)
 {
     struct simjob *sj = &engine->jobs.at[step->job->slot];
     account(engine, sj);
@@ -262,7 +300,9 @@ static void stop(struct simengine *engine, const struct firn_step *step)
         taskfeed_tell(engine->tasks_told, sj, sj->done_s);
     if (engine->handover.free_s != NULL && !step->is_loss)
         handover_leave(&engine->handover, &step->job->held, step->to,
-                       lets_go_s(engine, sj));
+                       resize != NULL ? engine->world.now_s +
+                                            resize->prepare_s + resize->pause_s
+                                      : lets_go_s(engine, sj));
     if (step->is_loss)
         roll_back(engine, sj);
     sharers_leave(engine, sj);
@@ -273,11 +313,13 @@ static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct simengine *engine = state;
+    struct firn_cost cost;
     (void)err;
     engine->world.now_s = step->at_s;
     vec_reserve(&engine->jobs, (size_t)step->job->slot + 1);
+    bool is_resize = costs_of_resize(engine, step, &cost);
     if (step->kind != FIRN_STEP_START)
-        stop(engine, step);
+        stop(engine, step, is_resize ? &cost : NULL);
     if (step->kind == FIRN_STEP_STOP &&
         (step->is_loss || is_off(engine, step->job))) {
         /* Core believes the last report; tell it what is left. */
@@ -286,7 +328,9 @@ static enum firn_status apply(void *state, const struct firn_step *step,
             engine, sj,
             (struct firn_report){sj->done_s, 0, engine->world.now_s});
     }
-    if (step->kind != FIRN_STEP_STOP)
+    if (is_resize)
+        resize(engine, step, &cost);
+    else if (step->kind != FIRN_STEP_STOP)
         start(engine, step);
     return FIRN_OK;
 }
@@ -410,7 +454,7 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     engine->heard_s = -1;
     if (engine->table != NULL)
         engine->tasks_told = taskfeed_new(options->seed, options->transfer_key);
-    if (options->handover_s > 0)
+    if (options->handover_s > 0 || options->resizes)
         handover_open(&engine->handover, options->cluster);
     fetch(engine, &failed);
     if (failed.status != FIRN_OK)
@@ -459,8 +503,8 @@ static void learn(struct simengine *engine, const struct simreport *report)
     struct truth_near near;
     if (engine->table == NULL && !noise_is_on(&engine->world.options->noise))
         return;
-    if (sj->with > 0)
-        return; /* not as it would go alone */
+    if (sj->with > 0 || sj->is_preparing)
+        return; /* not as it would go alone, or on what it holds */
     sharers_near(engine, sj, &near);
     simforecast_learn(engine->forecast, sj->job, &report->event.report, &near);
 }
@@ -483,6 +527,11 @@ static void turn(struct simengine *engine, struct simjob *sj)
 {
     account(engine, sj);
     sj->done_s = sj->until_s;
+    if (sj->is_preparing) {
+        sj->resumes_s = engine->world.now_s + sj->pause_s;
+        switch_over(engine, sj, &sj->alloc);
+        return;
+    }
     struct truth_pace pace = ask(engine, sj, &sj->alloc);
     sj->rate = pace.rate;
     sj->until_s = pace.until_s;

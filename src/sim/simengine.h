@@ -40,6 +40,12 @@ struct simjob {
     double from, least;
     int told;
     int gpus;
+    int used_gpus;     /* of these, those that train: fewer while a resize is
+                        * prepared */
+    double usual_rate; /* while it is prepared: without its slowdown */
+    double ready_s;    /* when the processes of a resize are ready, and the */
+    double pause_s;    /* time that the switch to them takes */
+    bool is_preparing;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* the jobs it shares with have changed */
     bool is_turning; /* in `finishes` with the time the rate changes */

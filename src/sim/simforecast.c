@@ -13,6 +13,7 @@
  * Cost: that of core/forecaster.c.
  */
 #include "sim/simforecast.h"
+#include "sim/costs.h"
 #include "sim/noise.h"
 #include "sim/simengine.h"
 #include "sim/transfers.h"
@@ -224,4 +225,5 @@ const struct firn_forecast_def simengine_forecast = {
     .merge = transfers_merge,
     .slowdown_in = slowdown_in_of,
     .executors = executors_of,
+    .costs = costs_forecast,
 };

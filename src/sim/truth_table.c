@@ -39,6 +39,9 @@
 #include "sim/transfers.h"
 #include <math.h>
 
+/* Of its speed, where elastic threads do not fit into memory. */
+#define UNFIT 0.1
+
 /* One job where it is. */
 struct going {
     const struct truth_table *t;
@@ -87,7 +90,8 @@ static double rate_in(const struct going *g, size_t part)
     struct setting setting = trainer_setting(g->t->trainer, &g->ask, part);
     struct running now = {.batch = g->ref.batch, .psi = setting.psi};
     if (g->threads.number > 0)
-        now.iteration_s = threads_iteration_s(&g->threads, &setting);
+        now.iteration_s = threads_iteration_s(&g->threads, &setting) /
+                          (threads_fit(&g->threads, &setting) ? 1 : UNFIT);
     else
         now = run(g->t, &g->app, &g->here, &setting);
     return running_rate(g->app.profile, part / g->parts.pieces, &g->ref, &now);

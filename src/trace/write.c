@@ -106,10 +106,12 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         buf_double(out, spec->duration_s);
         return;
     case WRITE_MIN:
-        buf_double(out, spec->gpus_min);
+        if (spec->gpus_min > 0) /* 0 with gpus 0: no number was given */
+            buf_double(out, spec->gpus_min);
         return;
     case WRITE_MAX:
-        buf_double(out, spec->gpus_max);
+        if (spec->gpus_max > 0)
+            buf_double(out, spec->gpus_max);
         return;
     case WRITE_APP:
         buf_csv_string(out, spec->app);

@@ -25,6 +25,7 @@
  *
  * Cost: a meeting is P stores, and one wake-up for each process that slept.
  */
+#define _GNU_SOURCE /* MADV_POPULATE_WRITE */
 #include "train/groupwork.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -272,9 +273,9 @@ static enum firn_status wait_for(struct firn_group *g, const struct wait *w,
             return firn_grp_fail(g, err, "another group has taken its name");
         }
         status = look_round(g, w, since_s, err);
-        if (status == FIRN_OK && w->opening && first_late(g, w) >= 0 &&
+        if (status == FIRN_OK && first_late(g, w) >= 0 &&
             g->watch.is_lost != NULL && g->watch.is_lost(g->watch.arg))
-            status = firn_grp_fail(g, err, "a process ended before it came");
+            status = firn_grp_fail(g, err, "%s", g->watch.why);
     }
     atomic_store(&me->asleep, 0);
     return status != FIRN_OK ? status : firn_grp_sound(g, err);
@@ -444,6 +445,9 @@ static enum firn_status join(struct firn_group *g, struct firn_error *err)
         let_go(g);
         if (status != FIRN_ENOENT)
             return status;
+        if (g->watch.is_lost != NULL && g->watch.is_lost(g->watch.arg))
+            return firn_fail(err, FIRN_EIO, "group %s: %s", g->name,
+                             g->watch.why);
         if (firn_grp_now_s() > until_s)
             return firn_fail(err, FIRN_EIO,
                              "group %s: process %d did not come for %.3g s",
@@ -521,6 +525,25 @@ enum firn_status firn_grp_map_data(struct firn_group *g, size_t data_bytes,
     close(g->fd);
     g->fd = -1;
     return firn_grp_meet(g, 1, err);
+}
+
+/* Pages in one call, so that other threads' page faults wait for little. */
+enum { TOUCH_BYTES = 16 << 20 };
+
+void firn_grp_touch(struct firn_group *g)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *at = (char *)g->data;
+    for (size_t i = 0; g->nlocal > 1 && i < g->data_bytes; i += TOUCH_BYTES) {
+        size_t n =
+            g->data_bytes - i < TOUCH_BYTES ? g->data_bytes - i : TOUCH_BYTES;
+#ifdef MADV_POPULATE_WRITE
+        if (madvise(at + i, n, MADV_POPULATE_WRITE) == 0)
+            continue;
+#endif
+        for (size_t k = 0; k < n; k += page)
+            atomic_fetch_or((_Atomic unsigned char *)(at + i + k), 0);
+    }
 }
 
 void firn_grp_detach(struct firn_group *g)

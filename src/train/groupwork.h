@@ -85,15 +85,16 @@ struct grp_node {
     size_t leaf; /* nodes: the first leaf in it */
 };
 
-/* While a group is opened: has a process died that was to come? It is asked
- * for processes that have not come yet. */
+/* Will processes that are waited for never come? Asked while a group is opened,
+ * and in all waits of a group that keeps its watch. */
 struct grp_watch {
     bool (*is_lost)(void *arg);
     void *arg;
+    const char *why; /* the failure, in words */
 };
 
 struct firn_group {
-    struct grp_watch watch; /* while it is opened; no function: none */
+    struct grp_watch watch; /* no function: none */
     char *name;
     int rank, nprocs, local, nlocal, first;
     int nthreads;
@@ -215,6 +216,9 @@ enum firn_status firn_grp_attach(struct firn_group *g, struct firn_error *err);
 /* Collective on a host: `data_bytes` of shared memory at g->data. */
 enum firn_status firn_grp_map_data(struct firn_group *g, size_t data_bytes,
                                    struct firn_error *err);
+/* Maps all pages of the data now, which later costs no page faults. What is in
+ * them stays. */
+void firn_grp_touch(struct firn_group *g);
 void firn_grp_detach(struct firn_group *g);
 unsigned char *firn_grp_stage(struct firn_group *g, int local);
 struct grp_place *firn_grp_places(struct firn_group *g);

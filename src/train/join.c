@@ -6,6 +6,12 @@
  * writes pieces into one half of the bridge's memory while joiners read the
  * other, so n bytes cost two copies and n / half meetings.
  *
+ * A trainer may do all that does not need the last step while it still trains:
+ * its processes call firn_join_meet() and firn_join_form() in a thread of their
+ * own as soon as there is an order (firn_join_pending()), joiners before they
+ * are ready. The switch then finds the bridge and the new group, with all their
+ * memory mapped.
+ *
  * Invariants
  *   1. Nothing of the old group is changed before firn_join_agree() has said
  *      that the switch is committed.
@@ -15,6 +21,8 @@
  *   3. The board's word becomes DONE only after the commit, by old process 0.
  *   4. Joiners learn the answer over the bridge; a joiner that does not hear it
  *      ends, and the new group then breaks like any group that lost a process.
+ *   5. Waits before the switch end when the order is given up; they have no
+ *      other limit, since the supervisor has one for the phase.
  *
  * Cost: a load from memory at each boundary without an order.
  */
@@ -33,6 +41,7 @@ enum {
     BRIDGE_MOST = 1 << 25
 };
 static const double ready_nap_s = 0.0005;
+static const double no_limit_s = 1e6;
 
 struct firn_join {
     struct firn_join_board *board;
@@ -43,6 +52,7 @@ struct firn_join {
     struct firn_join_order order;
     struct firn_group *bridge;
     uint64_t turn; /* of the halves of its memory */
+    uint64_t seen; /* the order that was noticed at `ordered_s` */
     double ordered_s, ready_s, began_s;
 };
 
@@ -108,22 +118,36 @@ void firn_join_able(struct firn_join *join)
         atomic_store(&join->board->can, 1);
 }
 
+void firn_join_prepares(struct firn_join *join)
+{
+    if (join != NULL)
+        atomic_store(&join->board->prepares, 1);
+}
+
 /* --- before the switch ---------------------------------------------------- */
+
+uint64_t firn_join_pending(struct firn_join *join)
+{
+    struct firn_join *j = join;
+    uint64_t word = j != NULL ? atomic_load(&j->board->word) : 0;
+    uint64_t number = firn_join_number(word);
+    if (firn_join_phase_of(word) != FIRN_JOIN_PREPARING)
+        return 0;
+    if (j->seen != number) {
+        j->seen = number;
+        j->ordered_s = firn_grp_now_s();
+    }
+    return number;
+}
 
 uint64_t firn_join_due(struct firn_join *join)
 {
     struct firn_join *j = join;
     struct firn_join_row row;
-    if (j == NULL)
+    uint64_t number = firn_join_pending(j);
+    if (number == 0)
         return 0;
-    uint64_t word = atomic_load(&j->board->word);
-    uint64_t number = firn_join_number(word);
-    if (firn_join_phase_of(word) != FIRN_JOIN_PREPARING)
-        return 0;
-    if (j->number != number || !(j->ordered_s > 0)) {
-        j->number = number;
-        j->ordered_s = firn_grp_now_s();
-    }
+    j->number = number;
     if (!firn_join_all_ready(j->board, number) ||
         !firn_join_move(j->board, number, FIRN_JOIN_PREPARING,
                         FIRN_JOIN_ON_READY, &row))
@@ -197,6 +221,30 @@ static bool is_joiner_lost(void *arg)
     return false;
 }
 
+/* The order was given up before the switch: (5). */
+static bool is_given_up(void *arg)
+{
+    const struct firn_join *j = arg;
+    uint64_t word = atomic_load(&j->board->word);
+    return word != firn_join_word(j->number, FIRN_JOIN_PREPARING) &&
+           word != firn_join_word(j->number, FIRN_JOIN_SWITCHING);
+}
+
+static bool is_before_switch(const struct firn_join *j)
+{
+    return atomic_load(&j->board->word) !=
+           firn_join_word(j->number, FIRN_JOIN_SWITCHING);
+}
+
+/* What ends a wait for the processes of the order. */
+static struct grp_watch watch_of(struct firn_join *j, bool is_early)
+{
+    return is_early
+               ? (struct grp_watch){is_given_up, j, "the resize was given up"}
+               : (struct grp_watch){is_joiner_lost, j,
+                                    "a process ended before it came"};
+}
+
 enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
                                 const struct firn_group_config *group,
                                 size_t nbytes, struct firn_error *err)
@@ -222,9 +270,46 @@ enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
                                   .nelements = elements(nbytes, nbridge),
                                   .timeout_s = j->order.limit_s,
                                   .key = group->key};
+    bool is_early = is_before_switch(j);
     j->turn = 0;
-    const struct grp_watch watch = {is_joiner_lost, j};
-    return firn_grp_open(&j->bridge, &c, &watch, err);
+    const struct grp_watch watch = watch_of(j, is_early);
+    if (is_early)
+        c.timeout_s = no_limit_s;
+    FIRN_TRY(firn_grp_open(&j->bridge, &c, &watch, err));
+    if (is_early) {
+        j->bridge->watch = watch;
+        firn_grp_touch(j->bridge);
+    }
+    return FIRN_OK;
+}
+
+void firn_join_prepared(struct firn_join *join)
+{
+    int rank = join->old_rank;
+    if (!join->is_new && rank >= 0 && rank < FIRN_JOIN_PROCS)
+        atomic_store(&join->board->set[rank], join->number + 1);
+}
+
+void firn_join_switch(struct firn_join *join)
+{
+    join->began_s = firn_grp_now_s();
+    if (join->bridge == NULL)
+        return;
+    join->bridge->watch = (struct grp_watch){0};
+    join->bridge->timeout_s = join->order.limit_s;
+}
+
+enum firn_status firn_join_max(struct firn_join *join, int64_t *value,
+                               struct firn_error *err)
+{
+    return join->bridge != NULL
+               ? firn_group_max(join->bridge, value, err)
+               : firn_fail(err, FIRN_EIO, "there is no meeting");
+}
+
+void firn_join_drop(struct firn_join *join)
+{
+    hang_up(join);
 }
 
 int firn_join_rank(const struct firn_join *join)
@@ -345,8 +430,10 @@ enum firn_status firn_join_form(struct firn_join *join,
     c.nprocs = j->order.nnew;
     c.local_rank = c.local_nprocs = 0;
     c.owner = owner;
-    c.timeout_s = j->order.limit_s / 4; /* while it is opened */
-    const struct grp_watch watch = {is_joiner_lost, j};
+    bool is_early = is_before_switch(j);
+    c.timeout_s =
+        is_early ? no_limit_s : j->order.limit_s / 4; /* while it is opened */
+    const struct grp_watch watch = watch_of(j, is_early);
     enum firn_status status =
         firn_join_owners(&j->order, group->nthreads, owner)
             ? firn_grp_open(out, &c, &watch, err)
@@ -357,6 +444,8 @@ enum firn_status firn_join_form(struct firn_join *join,
     free(owner);
     if (status == FIRN_OK)
         (*out)->timeout_s = group->timeout_s > 0 ? group->timeout_s : 300;
+    if (status == FIRN_OK && is_early)
+        firn_grp_touch(*out);
     return status;
 }
 
@@ -379,7 +468,7 @@ static void settle(struct firn_join *j, bool committed, const char *why,
     (void)firn_join_move(j->board, j->number, FIRN_JOIN_SWITCHING,
                          committed ? FIRN_JOIN_ON_COMMIT : FIRN_JOIN_ON_REFUSED,
                          &row);
-    j->ordered_s = 0;
+    j->seen = 0;
 }
 
 uint64_t firn_join_under_way(const struct firn_join *join)
@@ -393,11 +482,17 @@ uint64_t firn_join_under_way(const struct firn_join *join)
 void firn_join_withdraw(struct firn_join *join, uint64_t order, const char *why)
 {
     struct firn_join_row row;
+    uint64_t word = atomic_load(&join->board->word);
+    if (word != firn_join_word(order, FIRN_JOIN_PREPARING) &&
+        word != firn_join_word(order, FIRN_JOIN_SWITCHING))
+        return; /* it is over, and its end has been told */
     snprintf(join->board->result.why, sizeof join->board->result.why, "%s",
              why);
-    (void)firn_join_move(join->board, order, FIRN_JOIN_SWITCHING,
-                         FIRN_JOIN_ON_WITHDRAWN, &row);
-    join->ordered_s = 0;
+    if (!firn_join_move(join->board, order, FIRN_JOIN_SWITCHING,
+                        FIRN_JOIN_ON_WITHDRAWN, &row))
+        (void)firn_join_move(join->board, order, FIRN_JOIN_PREPARING,
+                             FIRN_JOIN_ON_WITHDRAWN, &row);
+    join->seen = 0;
 }
 
 static enum firn_status hear(struct firn_join *j, const char *trouble,

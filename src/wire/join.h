@@ -106,10 +106,14 @@ struct firn_join_result {
 
 struct firn_join_board {
     uint64_t magic;
-    _Atomic uint64_t word; /* 256 * order + phase */
-    _Atomic uint64_t can;  /* 1: the trainer takes orders to resize */
+    _Atomic uint64_t word;     /* 256 * order + phase */
+    _Atomic uint64_t can;      /* 1: the trainer takes orders to resize */
+    _Atomic uint64_t prepares; /* 1: its processes prepare for the switch
+                                  beside the training, and say when they
+                                  have (`set`) */
     struct firn_join_order order;
     _Atomic uint64_t ready[FIRN_JOIN_PROCS];   /* by new rank: 1 + the order */
+    _Atomic uint64_t set[FIRN_JOIN_PROCS];     /* by old rank: the same */
     _Atomic int64_t pid[FIRN_JOIN_PROCS];      /* of those that joined, */
     _Atomic uint64_t started[FIRN_JOIN_PROCS]; /* by new rank */
     struct firn_join_result result;
@@ -148,7 +152,8 @@ bool firn_join_move(struct firn_join_board *board, uint64_t number,
  * the order is not valid. */
 uint64_t firn_join_give(struct firn_join_board *board,
                         const struct firn_join_order *order);
-/* Are all joiners of the order ready? */
+/* Are all joiners of the order ready, and the old processes, if they prepare?
+ */
 bool firn_join_all_ready(const struct firn_join_board *board, uint64_t number);
 /* Has every new rank a place: old ranks once at most, nnew and nold in range?
  */

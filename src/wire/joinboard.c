@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const uint64_t board_magic = 0x31647261626e726a; /* "jrnbard1" */
+static const uint64_t board_magic = 0x32647261626e726a; /* "jrnbard2" */
 
 static struct firn_join_board *map(int fd)
 {
@@ -131,6 +131,11 @@ bool firn_join_all_ready(const struct firn_join_board *board, uint64_t number)
     for (int i = 0; i < board->order.nnew && i < FIRN_JOIN_PROCS; i++)
         if (board->order.from[i] < 0 &&
             atomic_load(&board->ready[i]) != number + 1)
+            return false;
+    bool prepares = atomic_load(&board->prepares) != 0;
+    for (int i = 0; prepares && i < board->order.nold && i < FIRN_JOIN_PROCS;
+         i++)
+        if (atomic_load(&board->set[i]) != number + 1)
             return false;
     return true;
 }

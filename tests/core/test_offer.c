@@ -32,6 +32,8 @@ static double rate_of(void *state, const struct firn_job *job,
         return 0;
     double more = passes > SAMPLES ? SAMPLES - 1 : passes - 1;
     double speed = way->type == 1 ? 2.5 : 1;
+    if (way->tunes & FIRN_TUNE_THREADS) /* two GPUs and more gain by them */
+        speed *= way->gpus > 1 ? 1.5 : 0.5;
     return speed * way->gpus / job->spec.gpus / (1 + 0.1 * more);
 }
 
@@ -326,6 +328,30 @@ static void tunings_are_those_of_the_trainer(void **unused)
     scene_free(scene);
 }
 
+/* Elastic threads take the place of a tuned batch where they are faster. */
+static void threads_are_offered_where_they_are_faster(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new(
+        "2 nodes x 4 gpus of t4; A wants 1 from 1 to 2", &toy_do_nothing, NULL);
+    struct firn_view view = look(scene);
+    unsigned kinds = FIRN_OFFER_ELASTIC | FIRN_OFFER_BATCH;
+    size_t n;
+    const struct firn_offer *at = firn_offers(&view, scene_job(scene, "A"),
+                                              kinds | FIRN_OFFER_THREADS, &n);
+    assert_int_equal(n, 2);
+    assert_int_equal(at[0].way.tunes, FIRN_TUNE_BATCH);
+    assert_int_equal(at[0].kinds & FIRN_OFFER_THREADS, 0);
+    assert_int_equal(at[1].way.tunes, FIRN_TUNE_THREADS);
+    assert_int_equal(at[1].kinds & (FIRN_OFFER_THREADS | FIRN_OFFER_BATCH),
+                     FIRN_OFFER_THREADS);
+    assert_float_equal(at[1].rate, 3, 1e-9);
+    at = firn_offers(&view, scene_job(scene, "A"), kinds, &n);
+    assert_int_equal(at[1].way.tunes, FIRN_TUNE_BATCH);
+    assert_float_equal(at[1].rate, 2, 1e-9);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +367,7 @@ int main(void)
         cmocka_unit_test(what_a_trainer_cannot_do_is_on_no_menu),
         cmocka_unit_test(a_job_that_takes_no_orders_of_passes_has_one_way),
         cmocka_unit_test(tunings_are_those_of_the_trainer),
+        cmocka_unit_test(threads_are_offered_where_they_are_faster),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

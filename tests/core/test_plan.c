@@ -242,6 +242,36 @@ static void undo_goes_back_to_the_mark(void **unused)
     desk_close(&desk);
 }
 
+/* Tunes are the policy's, for each job those that are named, without those that
+ * its trainer cannot do; a mark undoes them. */
+static void tunes_are_set_for_each_job(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan = desk_open(
+        &desk, "1 node x 8 gpus; A wants 2; B wants 2; C wants 2 cannot batch");
+    struct state *state = scene_state(desk.scene);
+    struct firn_policy_def policy = *state->policy;
+    policy.tunes = FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE;
+    state->policy = &policy;
+    const struct firn_job *a = desk_job(&desk, "A"), *b = desk_job(&desk, "B"),
+                          *c = desk_job(&desk, "C");
+    assert_true(firn_plan_give(plan, a, 2));
+    assert_true(firn_plan_give(plan, b, 2));
+    assert_true(firn_plan_give(plan, c, 2));
+    size_t mark = firn_plan_mark(plan);
+    firn_plan_tune(plan, b, FIRN_TUNE_FREEZE | FIRN_TUNE_THREADS);
+    firn_plan_tune(plan, c, FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE);
+    assert_int_equal(firn_plan_of(plan, a)->tunes, policy.tunes);
+    assert_int_equal(firn_plan_of(plan, b)->tunes, FIRN_TUNE_FREEZE);
+    assert_int_equal(firn_plan_of(plan, c)->tunes, FIRN_TUNE_FREEZE);
+    assert_int_equal(firn_plan_free(plan), 2);
+    firn_plan_undo(plan, mark);
+    assert_int_equal(firn_plan_of(plan, b)->tunes, policy.tunes);
+    assert_int_equal(firn_plan_free(plan), 2);
+    desk_close(&desk);
+}
+
 static void notes_are_cut_and_kept_through_undo(void **unused)
 {
     (void)unused;
@@ -383,6 +413,34 @@ static void undo_restores_free_gpus_after_any_entries(void **unused)
         ramble((uint64_t)i);
 }
 
+static void
+a_job_is_placed_beside_the_nodes_that_are_barred_to_it(void **unused)
+{
+    (void)unused;
+    struct desk desk;
+    struct firn_plan *plan = desk_open(
+        &desk, "3 nodes x 4 gpus; A wants 4 barred n0; B wants 8 "
+               "barred n1; C wants 9 barred n2; D wants 2 on n0[0-1]; "
+               "E wants 2 barred n0 on n0[2-3]");
+    assert_true(firn_plan_give(plan, desk_job(&desk, "A"), 4));
+    assert_string_equal(desk_has(&desk, "A"), "n1[0-3]");
+    assert_true(firn_plan_give(plan, desk_job(&desk, "B"), 8));
+    assert_string_equal(desk_has(&desk, "B"), "n0[0-3] n2[0-3]");
+    firn_plan_drop(plan, desk_job(&desk, "A"));
+    firn_plan_drop(plan, desk_job(&desk, "B"));
+    assert_int_equal(firn_plan_free(plan), 12); /* none is left hidden */
+    assert_false(firn_plan_give(plan, desk_job(&desk, "C"), 9));
+    assert_int_equal(firn_plan_free(plan), 12);
+    /* It stays on a node that it holds already. */
+    assert_true(firn_plan_keep(plan, desk_job(&desk, "E")));
+    assert_string_equal(desk_has(&desk, "E"), "n0[2-3]");
+    /* GPUs that a policy names itself: nothing, with a note. */
+    struct firn_alloc there = scene_alloc(desk.scene, "n0[0-1]");
+    firn_plan_place(plan, desk_job(&desk, "A"), &there);
+    assert_string_equal(desk_has(&desk, "A"), "-");
+    desk_close(&desk);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,7 +454,10 @@ int main(void)
         cmocka_unit_test(the_view_counts_free_gpus_by_type),
         cmocka_unit_test(wrong_gpus_are_recorded_but_take_nothing),
         cmocka_unit_test(right_gpus_are_taken_on_several_nodes_and_boards),
+        cmocka_unit_test(
+            a_job_is_placed_beside_the_nodes_that_are_barred_to_it),
         cmocka_unit_test(undo_goes_back_to_the_mark),
+        cmocka_unit_test(tunes_are_set_for_each_job),
         cmocka_unit_test(notes_are_cut_and_kept_through_undo),
         cmocka_unit_test(undo_restores_free_gpus_after_any_entries),
     };

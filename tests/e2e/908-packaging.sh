@@ -77,7 +77,7 @@ mistakes_are_found_before_a_start()
         check_config_finds "no group 'no-such-group'" \
             --socket-group no-such-group &&
         check_config_finds "cluster '1xx'" --gpus 1xx &&
-        check_config_finds "of no policy or engine" --set absent.x=1 &&
+        check_config_finds "of no policy or engine" --set nosuch.x=1 &&
         check_config_finds "cannot read" --token-file "$tmp/none" &&
         [ ! -e "$tmp/state" ] &&
         "$firnd" --check-config --state "$tmp/state" && [ ! -e "$tmp/state" ]

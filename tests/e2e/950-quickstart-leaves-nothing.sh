@@ -23,9 +23,24 @@ nothing_left()
     is_alone || fail "processes are left"
 }
 
+# The five papers' policies each differ from the run without their freedom.
+./quickstart --act replay >"$tmp/out" 2>"$tmp/err" ||
+    fail "the replay ended with status $?"
+err_is_empty
+nothing_left
+sed -n '/^policy *freedom/,/^$/p' "$tmp/out" | sed 1d |
+    grep -o '[0-9]* s  *[0-9]* s' >"$tmp/pairs"
+[ "$(wc -l <"$tmp/pairs")" -eq 5 ] || fail "not five pairs"
+while read -r with _ without _; do
+    [ "$with" -ne "$without" ] || fail "equal: $with s"
+done <"$tmp/pairs"
+report=$(sed -n 's/^All runs with plots: //p' "$tmp/out")
+grep -q easyscale "$report" || fail "no report"
+
 ./quickstart --act live >"$tmp/out" 2>"$tmp/err" ||
     fail "it ended with status $?"
 out_has 'rigid      cnn: '
+out_has 'http://127.0.0.1:'
 err_is_empty
 nothing_left
 

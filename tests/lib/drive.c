@@ -22,13 +22,18 @@
 
 /* ---- the audit ---- */
 
-enum { AUDIT_JOBS = 256 };
+enum { AUDIT_JOBS = 256, AUDIT_NODES = 64 };
 
 struct audit {
     struct drive *out;
     const struct firn_sim_options *options;
     double last_s;
     double work_s[AUDIT_JOBS], resumes_s[AUDIT_JOBS]; /* by id */
+    /* Of resizes without a stop: a job goes at `old_rate` until `ready_s`, and
+     * the GPUs that it leaves are free at free_s, by node and GPU. */
+    double ready_s[AUDIT_JOBS], old_rate[AUDIT_JOBS];
+    double free_s[AUDIT_NODES][2 * FIRN_BOARD_GPUS];
+    const struct state *state;
 };
 
 static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
@@ -66,6 +71,9 @@ static void audit_until(struct audit *audit, const struct state *state,
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         const struct firn_job *job = &sj->job;
         double from_s = fmax(audit->last_s, audit->resumes_s[job->id]);
+        double old_s = fmin(now_s, audit->ready_s[job->id]) - audit->last_s;
+        if (job->held.nparts > 0 && old_s > 0)
+            audit->work_s[job->id] += old_s * audit->old_rate[job->id];
         if (job->held.nparts > 0 && now_s > from_s)
             audit->work_s[job->id] +=
                 (now_s - from_s) * rate_of(audit, state, job);
@@ -73,19 +81,75 @@ static void audit_until(struct audit *audit, const struct state *state,
     audit->last_s = now_s;
 }
 
+/* When the last of these GPUs is free, `at_s` at the earliest; those that are
+ * not in `but` are free at `until_s` from now on, unless it is 0. */
+static double free_s(struct audit *audit, const struct firn_alloc *alloc,
+                     const struct firn_alloc *but, double at_s, double until_s,
+                     bool *is_part)
+{
+    *is_part = true;
+    for (int i = 0; i < alloc->nparts; i++) {
+        const struct firn_part *part = &alloc->parts[i];
+        for (int g = 0; g < FIRN_BOARD_GPUS && audit->options->resizes; g++) {
+            struct firn_part one = {part->node, part->board,
+                                    part->gpus & (uint64_t)1 << g};
+            const struct firn_alloc as = {.parts = &one, .nparts = 1};
+            double *at =
+                &audit->free_s[part->node][part->board * FIRN_BOARD_GPUS + g];
+            if (one.gpus == 0)
+                continue;
+            at_s = fmax(at_s, *at);
+            if (overlap(&as, but))
+                continue;
+            *is_part = false;
+            *at = until_s > 0 ? fmax(*at, until_s) : *at;
+        }
+    }
+    return at_s;
+}
+
+static void on_resize(struct audit *audit, const struct firn_step *step)
+{
+    const struct firn_job *job = step->job;
+    const struct firn_sim_options *o = audit->options;
+    bool is_part;
+    double rate = rate_of(audit, audit->state, job);
+    double gpus_s =
+        free_s(audit, step->to, &job->held, step->at_s, 0, &is_part);
+    double prepare_s = is_part ? 0 : o->resize_prepare_s;
+    free_s(audit, &job->held, step->to, 0, step->at_s + prepare_s + o->resize_s,
+           &is_part);
+    double old_s = audit->resumes_s[job->id];
+    double ready_s = gpus_s + prepare_s;
+    if (audit->ready_s[job->id] > step->at_s) { /* it is prepared anew */
+        rate = audit->old_rate[job->id] * fmax(o->resize_slowdown, 1);
+        old_s = 0;
+    }
+    audit->ready_s[job->id] = 0;
+    if (ready_s > step->at_s && old_s <= step->at_s) {
+        audit->ready_s[job->id] = ready_s;
+        audit->old_rate[job->id] = rate / fmax(o->resize_slowdown, 1);
+    }
+    audit->resumes_s[job->id] = fmax(ready_s, old_s) + o->resize_s;
+}
+
 static void on_step(void *arg, const struct firn_step *step)
 {
     struct audit *audit = arg;
     const struct firn_job *job = step->job;
     bool is_free = job->starts == 0 && !audit->options->charges_first_start;
-    bool is_resize =
-        audit->options->resizes &&
-        (step->kind == FIRN_STEP_RESIZE || step->kind == FIRN_STEP_MOVE);
+    bool is_part;
     assert_in_range(job->id, 0, AUDIT_JOBS - 1);
+    if (audit->options->resizes &&
+        (step->kind == FIRN_STEP_RESIZE || step->kind == FIRN_STEP_MOVE) &&
+        !job->held.is_shared && !step->to->is_shared) {
+        on_resize(audit, step);
+        return;
+    }
+    audit->ready_s[job->id] = 0;
     audit->resumes_s[job->id] =
-        step->at_s + (is_free     ? 0
-                      : is_resize ? audit->options->resize_s
-                                  : audit->options->restart_s);
+        free_s(audit, step->to, step->to, step->at_s, 0, &is_part) +
+        (is_free ? 0 : audit->options->restart_s);
 }
 
 static void on_end(void *arg, const struct firn_job *job, const char *how,
@@ -159,6 +223,7 @@ enum firn_status drive_try(struct play *play,
     play->err = (struct firn_error){0};
     assert_int_equal(simengine_def.open(&engine, &play->err), FIRN_OK);
     assert_int_equal(round_new(&round, &config, &play->err), FIRN_OK);
+    audit.state = round_state(round);
     enum firn_status status = loop(&engine, round, &audit, &play->err);
     out->spent = engine.world.spent;
     out->steps = round_steps(round);

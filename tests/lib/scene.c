@@ -274,6 +274,8 @@ static void read_job(struct scene *scene, char *clause)
     }
     said.spec.submit_s = scene->now_s;
     submit(scene, id, &said.spec);
+    if (said.barred != NULL)
+        round_bar(scene->round, id, said.barred);
     if (said.is_old)
         make_old(scene, id, &said);
 }

@@ -21,6 +21,7 @@
  *                    none
  *     alike          its GPUs are of one type, the same for its whole life
  *     humble         best effort: no GPU is guaranteed to it
+ *     barred n0,n3   nodes that it cannot be given; not with `at`
  *     cannot A,B     what its trainer cannot do, in the words of firn/can.h
  *     seq 128        a language model with sequences of that many tokens
  *     served 40      GPU-seconds held before the scene begins

@@ -77,6 +77,21 @@ static unsigned abilities(const char *words)
     return can;
 }
 
+/* "n0,n3" as bits, until the next call. */
+static const uint64_t *barred(const char *words)
+{
+    static uint64_t bits[16];
+    memset(bits, 0, sizeof bits);
+    for (const char *at = words; at != NULL && *at != '\0';) {
+        int node = 0, n = 0;
+        if (sscanf(at, "n%d%n", &node, &n) != 1 || node < 0 || node >= 1024)
+            fail_msg("scene: '%s' are not nodes", words);
+        bits[node / 64] |= (uint64_t)1 << node % 64;
+        at += n + (at[n] == ',');
+    }
+    return bits;
+}
+
 /* One "key value" of a job, or false when the key is unknown. */
 static bool read_pair(struct scene_said *said, const char *key, char **at)
 {
@@ -105,6 +120,8 @@ static bool read_pair(struct scene_said *said, const char *key, char **at)
         spec->seq = (int)number(at, key);
     else if (strcmp(key, "cannot") == 0)
         spec->cannot = abilities(word(at));
+    else if (strcmp(key, "barred") == 0)
+        said->barred = barred(word(at));
     else if (strcmp(key, "on") == 0)
         said->on = *at;
     else

@@ -12,8 +12,9 @@
 struct scene_said {
     struct firn_job_spec spec;
     double served_gpu_s, held_s, done_s;
-    const char *on; /* what it holds; NULL for nothing */
-    bool is_old;    /* it has a past, or holds something */
+    const char *on;         /* what it holds; NULL for nothing */
+    const uint64_t *barred; /* nodes; NULL for none */
+    bool is_old;            /* it has a past, or holds something */
 };
 
 /* Cuts the next clause off; NULL at the end. */

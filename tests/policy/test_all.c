@@ -172,9 +172,15 @@ static struct firn_buf drive(const struct firn_policy_def *policy,
 
 typedef void policy_case(const struct firn_policy_def *policy);
 
+static const struct firn_policy_def *only; /* NULL: every policy of the list */
+
 static void for_each(policy_case *test)
 {
     size_t n;
+    if (only != NULL) {
+        test(only);
+        return;
+    }
     const struct firn_policy_def *const *all = firn_policies(&n);
     assert_true(n > 0);
     for (size_t i = 0; i < n; i++)
@@ -388,7 +394,8 @@ static void declaration(const struct firn_policy_def *policy)
     assert_true(strlen(policy->summary) > 0);
     assert_null(strchr(policy->summary, '\n'));
     assert_non_null(policy->decide);
-    assert_ptr_equal(firn_policy_find(policy->name, &err), policy);
+    if (only == NULL)
+        assert_ptr_equal(firn_policy_find(policy->name, &err), policy);
     unsigned does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
                     FIRN_DOES_SHARE | FIRN_DOES_REJECT | FIRN_DOES_MERGE |
                     FIRN_DOES_REPLAN;
@@ -398,6 +405,12 @@ static void declaration(const struct firn_policy_def *policy)
     assert_int_equal(policy->save == NULL, policy->load == NULL);
     if (policy->rank_counts_down)
         assert_non_null(policy->rank);
+}
+
+static void the_declaration_is_complete(void **unused)
+{
+    (void)unused;
+    for_each(declaration);
 }
 
 static void every_policy_has_a_name_of_its_own_and_a_summary(void **unused)
@@ -688,6 +701,38 @@ static void some_blocked(const struct firn_policy_def *policy)
     }
 }
 
+/* Nodes that are barred to a job: it starts on another one, and never there. A
+ * policy that names GPUs itself may leave it waiting, with a note. */
+static void some_barred(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "2 nodes x 4 gpus; A wants 4 barred n0; B wants 4");
+    for (int i = 0; i < 10; i++) {
+        scene_decide(scene, i * LONG_S);
+        const struct firn_job *a = scene_job(scene, "A");
+        if (a->held.nparts > 0)
+            assert_int_equal(a->held.parts[0].node, 1);
+    }
+    bool is_named = strstr(scene_job(scene, "A")->note, "barred") != NULL;
+    if ((scene_job(scene, "A")->held.ngpus != 4 && !is_named) ||
+        scene_job(scene, "B")->held.ngpus != 4)
+        fail_msg("%s: %s", policy->name, scene_text(scene));
+    scene_free(scene);
+}
+
+/* With each node barred to a job, it never starts, and no policy breaks. */
+static void all_barred(const struct firn_policy_def *policy)
+{
+    struct scene *scene =
+        corner(policy, "2 nodes x 4 gpus; A wants 2 from 1 to 4 barred n0,n1; "
+                       "B wants 4; C wants 4 from 2 to 8 barred n1");
+    for (int i = 0; i < 10; i++) {
+        scene_decide(scene, i * LONG_S);
+        assert_int_equal(scene_job(scene, "A")->held.nparts, 0);
+    }
+    scene_free(scene);
+}
+
 static void every_policy_survives_corner_cases(void **unused)
 {
     (void)unused;
@@ -698,6 +743,8 @@ static void every_policy_survives_corner_cases(void **unused)
     for_each(node_lost);
     for_each(job_gone);
     for_each(some_blocked);
+    for_each(some_barred);
+    for_each(all_barred);
 }
 
 /* ---- every job ends ---- */
@@ -739,6 +786,28 @@ static void every_job_that_fits_is_run_to_its_end(void **unused)
     (void)unused;
     for_each(all_finish);
     for_each(all_of_one_type_finish);
+}
+
+/* For a policy that another program brings (build/tests/conformance.so): the
+ * number of cases that failed. */
+FIRN_API int conformance_of(const struct firn_policy_def *policy);
+int conformance_of(const struct firn_policy_def *policy)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_declaration_is_complete),
+        cmocka_unit_test(plans_on_random_scenes_are_valid_and_repeatable),
+        cmocka_unit_test(jobs_of_one_type_are_never_mixed),
+        cmocka_unit_test(no_plan_needs_what_a_trainer_cannot_do),
+        cmocka_unit_test(the_same_scene_gives_the_same_steps),
+        cmocka_unit_test(every_policy_survives_corner_cases),
+        cmocka_unit_test(every_job_that_fits_is_run_to_its_end),
+        cmocka_unit_test(a_long_runner_yields_under_each_policy_that_ages),
+        cmocka_unit_test(equal_jobs_start_in_order_of_submission),
+    };
+    only = policy;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    only = NULL;
+    return failed;
 }
 
 int main(void)

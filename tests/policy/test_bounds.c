@@ -38,7 +38,8 @@ struct bound {
 };
 
 /* 600 s: those that came before the large job end; nothing else goes first.
- * 6, 12, 30 and 60 restarts an hour: one for each lease or round. */
+ * 6, 12, 30 and 60 restarts an hour: one for each lease or round. firn's are
+ * its options `wait-least`, a decision later, and `restarts`. */
 static const struct bound bounds[] = {
     {"fifo", SMALL_S, 0},
     {"yarn-cs", SMALL_S, 0},
@@ -59,6 +60,7 @@ static const struct bound bounds[] = {
     {"icefrog-batch", INFINITY, 12},
     {"ymir", INFINITY, 30},
     {"easyscale", INFINITY, INFINITY},
+    {"firn", 10800 + 60, 20},
 };
 enum { NBOUNDS = sizeof bounds / sizeof *bounds };
 

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,9 +91,10 @@ static void elastic_job_speeds_up_by_the_exponent(void **state)
 
 /* The same with resizes that cost 1 s; restarts cost 10.
  *   a on 16 at rate 2: 40 done at 20
- *     on 4 from 20, resumes at 21 at rate 1: 89 done at 70, when b ends
- *     on 16 from 70, resumes at 71 at 2: the last 11 by 76.5
- * GPU-seconds: a 16x20 + 4x50 + 16x6.5, b 4x50; overhead 4x1 + 16x1. */
+ *     on 4 from 20, resumes at 21 at rate 1: 90 done at 71, when b ends, whose
+ *     GPUs were free at 21
+ *     on 16 from 71, resumes at 72 at 2: the last 10 by 77
+ * GPU-seconds: a 16x20 + 4x51 + 16x6, b 4x51; overhead 4x1 + 4x1 + 16x1. */
 static void a_resize_without_a_stop_costs_less_than_a_restart(void **state)
 {
     (void)state;
@@ -104,15 +106,43 @@ static void a_resize_without_a_stop_costs_less_than_a_restart(void **state)
     play.options.resizes = true;
     play.options.resize_s = 1;
     assert_int_equal(drive_try(&play, &breathing, &run), FIRN_OK);
-    assert_true(play_near(run.end_s, 76.5));
-    assert_true(play_near(run.spent.given, 624 + 200));
-    assert_true(play_near(run.spent.overhead, 20));
-    assert_true(play_near(run.spent.useful, 804));
+    assert_true(play_near(run.end_s, 77));
+    assert_true(play_near(run.spent.given, 620 + 204));
+    assert_true(play_near(run.spent.overhead, 24));
+    assert_true(play_near(run.spent.useful, 800));
     buf_release(&run.text);
     play_run(&play, "optimus"); /* its log names the cost, and is replayed */
     struct firn_buf log = play_read(play.log);
     assert_non_null(strstr(log.at, "\nresize_s\t1\n"));
     buf_release(&log);
+    play_close(&play);
+}
+
+/* The same, and the processes of a growth take 3 s to prepare, in which steps
+ * take twice as long:
+ *   a has 90 done at 71; on 4 of 16 GPUs at rate 1/2 until 74: 91.5; pauses
+ *     until 75, then goes at 2: the last 8.5 by 79.25
+ * GPU-seconds of a: 16x20 + 4x51 + 16x8.25; overhead 4x1 + 4x1, 12x3 while it
+ * prepares, 16x1. */
+static void a_job_trains_on_while_its_growth_is_prepared(void **state)
+{
+    (void)state;
+    struct play play;
+    struct drive run;
+    play_open(&play, "1x16:v100", elastic);
+    play.options.scaling = 0.5;
+    play.options.restart_s = 10;
+    play.options.resizes = true;
+    play.options.resize_s = 1;
+    play.options.resize_prepare_s = 3;
+    play.options.resize_slowdown = 2;
+    assert_int_equal(drive_try(&play, &breathing, &run), FIRN_OK);
+    assert_true(play_near(run.end_s, 79.25));
+    assert_true(play_near(run.spent.given, 656 + 204));
+    assert_true(play_near(run.spent.overhead, 60));
+    assert_true(play_near(run.spent.useful, 800));
+    buf_release(&run.text);
+    play_run(&play, "optimus"); /* its log is replayed */
     play_close(&play);
 }
 
@@ -216,6 +246,10 @@ static void check_toys(uint64_t seed)
     play.cluster.jobs_per_gpu = 1 + below(&rng, 3);
     if (below(&rng, 2))
         draw_outages(&rng, &play);
+    play.options.resizes = below(&rng, 2);
+    play.options.resize_s = rng_unit(&rng);
+    play.options.resize_prepare_s = below(&rng, 2) ? 8 * rng_unit(&rng) : 0;
+    play.options.resize_slowdown = below(&rng, 2) ? 1 + rng_unit(&rng) : 0;
     for (size_t i = 0; i < sizeof toys / sizeof *toys; i++) {
         struct drive run;
         if (drive_try(&play, toys[i], &run) != FIRN_OK)
@@ -239,7 +273,84 @@ static void toys_do_exactly_the_work_on_random_scenes(void **state)
         check_toys(seed);
 }
 
-/* ---- restart costs ---- */
+/* ---- restart and resize costs ---- */
+
+/* What a policy is told of a job's costs, and what the engine charges. */
+static struct firn_costs told;
+
+static enum firn_status ask_costs(void *state, const struct firn_view *view,
+                                  struct firn_plan *plan)
+{
+    (void)state;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    for (size_t i = 0; i < view->njobs; i++) {
+        told = firn_view_costs(view, jobs[i]);
+        firn_plan_give(plan, jobs[i], jobs[i]->spec.gpus);
+    }
+    return FIRN_OK;
+}
+
+static const struct firn_policy_def asking = {
+    .size = sizeof(struct firn_policy_def),
+    .name = "asking",
+    .summary = "asks",
+    .decide = ask_costs,
+};
+
+static struct firn_costs costs_of(const char *app, const char *profiles,
+                                  const struct firn_sim_options *as)
+{
+    struct play play;
+    char rows[200];
+    snprintf(rows, sizeof rows,
+             "#firn-trace 1\nname,submit_s,gpus,duration_s,app\na,0,1,100,%s\n",
+             app);
+    play_open(&play, "1x4:t4", rows);
+    struct firn_sim_options *o = &play.options;
+    o->profiles = profiles;
+    o->restart_s = 30;
+    o->resizes = as->resizes;
+    o->resize_s = as->resize_s;
+    o->resize_is_all = as->resize_is_all;
+    o->restart_is_all = as->restart_is_all;
+    o->resize_costs = as->resize_costs;
+    o->nresize_costs = as->nresize_costs;
+    o->policy_def = &asking;
+    struct firn_sim_result result;
+    if (firn_sim_run(o, &result, &play.err) != FIRN_OK)
+        fail_msg("%s", play.err.text);
+    play_close(&play);
+    return told;
+}
+
+static void policies_are_told_the_costs_that_are_charged(void **state)
+{
+    (void)state;
+    struct firn_sim_options as = firn_sim_defaults();
+    struct firn_costs costs = costs_of("bert", "builtin", &as);
+    assert_false(costs.can_resize); /* restarts only, unless asked for */
+    assert_true(costs.restart.pause_s == costs.resize.pause_s);
+    as.resizes = true;
+    as.resize_s = -1;
+    costs = costs_of("bert", "builtin", &as); /* the profile's */
+    assert_true(costs.can_resize);
+    assert_true(play_near(costs.resize.pause_s, 2.0662));
+    assert_true(play_near(costs.resize.prepare_s, 12.39545));
+    assert_true(play_near(firn_cost_lost_s(&costs.resize), 2.0662));
+    assert_false(costs_of("ncf", "builtin", &as).can_resize);
+    as.resize_s = 1;
+    assert_true(costs_of("ncf", "builtin", &as).resize.pause_s == 1);
+    assert_true(costs_of("bert", "builtin", &as).resize.pause_s > 2);
+    const struct firn_resize_cost one = {"bert", {0.5, 4, 2}};
+    as.resize_costs = &one;
+    as.nresize_costs = 1;
+    costs = costs_of("bert", "builtin", &as);
+    assert_true(costs.resize.pause_s == 0.5);
+    assert_true(firn_cost_lost_s(&costs.resize) == 2.5);
+    as.resize_is_all = as.restart_is_all = true;
+    costs = costs_of("bert", "builtin", &as);
+    assert_true(costs.resize.pause_s == 1 && costs.restart.pause_s == 30);
+}
 
 #define PREEMPTED(restart)                              \
     "#firn-trace 1\nname,submit_s,gpus,duration_s,app," \
@@ -426,6 +537,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
         cmocka_unit_test(a_resize_without_a_stop_costs_less_than_a_restart),
+        cmocka_unit_test(a_job_trains_on_while_its_growth_is_prepared),
+        cmocka_unit_test(policies_are_told_the_costs_that_are_charged),
         cmocka_unit_test(resized_while_its_end_waits_for_the_quantum),
         cmocka_unit_test(fewer_gpus_slow_a_job_by_the_exponent),
         cmocka_unit_test(toys_do_exactly_the_work_on_random_scenes),

@@ -325,6 +325,87 @@ static void ways_that_cannot_be_have_rate_zero(void **state)
     bench_close(&b);
 }
 
+/* The best rate of any way that the profile has, with the same batch. */
+static double best_way(const struct forecaster *f, const struct firn_job *job,
+                       int gpus)
+{
+    double best = 0;
+    for (int stages = 0; stages <= gpus; stages = stages > 0 ? 2 * stages : 1) {
+        struct firn_way way = {.gpus = gpus,
+                               .parallel = stages > 0 ? FIRN_PARALLEL_PIPELINE
+                                                      : FIRN_PARALLEL_SHARDED,
+                               .stages = stages};
+        double rate =
+            simforecast_rate((struct forecaster *)(uintptr_t)f, job, &way, 0);
+        best = fmax(best, rate);
+    }
+    return best;
+}
+
+/* Threads of a model in pipelines or shards cannot be faster than the model is
+ * spread in its best way: they do the same work with less freedom. (They were
+ * 2.7 times as fast as the best pipeline: each of its GPUs was counted as a
+ * replica.) */
+static void threads_of_a_spread_model_pay_for_its_spreading(void **state)
+{
+    (void)state;
+    static const char *const apps[] = {"llama-3b-hp", "llama-3b-sdp",
+                                       "llama-7b-hp", "llama-7b-sdp"};
+    struct firn_cluster cluster;
+    struct firn_error err = {0};
+    struct truth_table *table;
+    assert_int_equal(firn_cluster_open(&cluster, "8x8:a100@80", &err), FIRN_OK);
+    struct truth base = truth_from_trace(&cluster, 1, 1.5);
+    assert_int_equal(truth_table_open(&table, "builtin", &cluster,
+                                      FIRN_SIM_FREEZE_OFF, &err),
+                     FIRN_OK);
+    struct forecaster *f = simforecast_new(&base, table);
+    for (size_t i = 0; i < sizeof apps / sizeof *apps; i++)
+        for (int gpus = 4; gpus <= 32; gpus *= 2) {
+            struct firn_job job = make_job(apps[i], 8, 64);
+            job.id = (int)i;
+            job.slot = (int)i;
+            job.type_mask = 1;
+            job.spec.gpus_max = 32;
+            struct firn_way way = {.gpus = gpus, .tunes = FIRN_TUNE_THREADS};
+            double threads = simforecast_rate(f, &job, &way, 0);
+            double best = best_way(f, &job, gpus);
+            if (threads > 1.0001 * best)
+                fail_msg("%s on %d GPUs: %g as threads, %g at best", apps[i],
+                         gpus, threads, best);
+            assert_true(gpus < 8 || threads > 0.2 * best);
+        }
+    forecaster_free(f);
+    truth_table_free(table);
+    firn_cluster_release(&cluster);
+}
+
+/* 52 GiB of states in a copy, in shards or in stages; two GPUs of 16 GiB hold
+ * no half of that. */
+static void threads_that_do_not_fit_into_memory_are_not_offered(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster;
+    struct firn_error err = {0};
+    struct truth_table *table;
+    assert_int_equal(firn_cluster_open(&cluster, "4x8:a100@16", &err), FIRN_OK);
+    struct truth base = truth_from_trace(&cluster, 1, 1.5);
+    assert_int_equal(truth_table_open(&table, "builtin", &cluster,
+                                      FIRN_SIM_FREEZE_OFF, &err),
+                     FIRN_OK);
+    struct forecaster *f = simforecast_new(&base, table);
+    struct firn_job job = make_job("llama-3b-sdp", 8, 32);
+    job.type_mask = 1;
+    job.spec.gpus_max = 32;
+    struct firn_way way = {.gpus = 2, .tunes = FIRN_TUNE_THREADS};
+    assert_true(simforecast_rate(f, &job, &way, 0) == 0);
+    way.gpus = 16;
+    assert_true(simforecast_rate(f, &job, &way, 0) > 0);
+    forecaster_free(f);
+    truth_table_free(table);
+    firn_cluster_release(&cluster);
+}
+
 static void no_more_gpus_than_threads_are_of_use(void **state)
 {
     (void)state;
@@ -392,6 +473,8 @@ int main(void)
         cmocka_unit_test(forecasts_of_a_right_fit_are_the_truth),
         cmocka_unit_test(a_mix_that_was_tried_is_known),
         cmocka_unit_test(ways_that_cannot_be_have_rate_zero),
+        cmocka_unit_test(threads_of_a_spread_model_pay_for_its_spreading),
+        cmocka_unit_test(threads_that_do_not_fit_into_memory_are_not_offered),
         cmocka_unit_test(no_more_gpus_than_threads_are_of_use),
         cmocka_unit_test(several_executors_on_a_gpu_shorten_the_step),
     };

@@ -14,6 +14,7 @@ import torch
 
 from firn._lib import STEP_PARTS
 from firn.freezer import FROZEN, PASSES
+from firn.torch import preparing
 
 
 _BITS = (21, 14, 25)
@@ -69,6 +70,7 @@ class Decides:
         for value, bits in zip(given, _BITS):
             word |= min(max(value, -1) + 1, (1 << bits) - 1) << at
             at += bits
+        preparing.look(self)
         order = self.join.due() if self.join and self.place.rank == 0 else 0
         word |= due << at | (order > 0) << at + 1 | (heard.stop > 0) << at + 2
         word = self.group.max(word)

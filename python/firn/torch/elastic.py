@@ -27,6 +27,7 @@ import contextlib
 import math
 import os
 import sys
+import threading
 import time
 from dataclasses import replace
 from typing import Any, Iterator
@@ -39,7 +40,8 @@ from firn._lib import STEP_PARTS, lib
 from firn.group import Place, amount_of, number_of
 from firn.join import Join
 from firn.report import Reporter
-from firn.torch import guards, hashing, joining, reduce, states, streams, sums
+from firn.torch import guards, hashing, joining, preparing, reduce, states, streams
+from firn.torch import sums
 from firn.torch.after import begin_after
 from firn.torch.batching import Batches
 from firn.torch.buffers import Buffers
@@ -121,6 +123,9 @@ class Elastic(Decides, Batches):
         self._reset_times()
         self._clear_turn()
         self._resizes = False
+        self.preparing: preparing.Preparing | None = None
+        self.closing: threading.Thread | None = None  # of what a resize left
+        self.switch_parts: dict[str, float] = {}  # seconds of the last resize
         self._open_layers()
         self._open_group()
         self._open_data(dataset)
@@ -159,6 +164,7 @@ class Elastic(Decides, Batches):
         self.join = Join.open()
         if self.join is None or joining.why_not(self) is None:
             if self.join is not None:
+                self.join.prepares()
                 self.join.able()
         elif not self.join.is_new:
             self.join.close()
@@ -786,7 +792,10 @@ class Elastic(Decides, Batches):
         self.freezer.close()
         self.group.close()
         if self.join is not None:
+            preparing.end(self)
             self.join.close()
+        if self.closing is not None:
+            self.closing.join(timeout=5)
 
     def __enter__(self) -> "Elastic":
         return self

@@ -1,9 +1,11 @@
 """An elastic job that is resized while it trains (docs/resize.md).
 
 What a checkpoint holds goes from process to process instead: the sections of a
-file, with the large tensors sent one by one from memory to memory. A joiner reads
-them as it would read a file (firn.torch.saving); a process that stays takes only
-the contexts of threads that come to it, once all have agreed.
+file. A joiner reads large tensors from the memory of the old process 0
+(firn.torch.peers), where it may; others are sent. It takes the sections as it would
+take those of a file (firn.torch.saving); a process that stays takes only the
+contexts of threads that come to it, once all have agreed. All that can be done
+before the switch is done there (firn.torch.preparing).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Iterator
@@ -21,15 +24,16 @@ from firn import FirnError
 from firn.group import Alone
 from firn.join import Join
 from firn.report import Reporter
-from firn.torch import reduce, saving, states, sums
+from firn.torch import saving, states, sums
 from firn.torch.buffers import Buffers
-from firn.torch.loader import Inline
 from firn.torch.losses import Losses
 from firn.torch.pack import DTYPE, KIND, to_stored
+from firn.torch.preparing import BOUNCE_BYTES, Prepared, is_light, prepare
 
 if TYPE_CHECKING:
     from firn.torch.elastic import Elastic
 
+SENT, READ = -1, -2  # how a large tensor comes to a joiner
 # Fields that decide whether a collective call is made are the same everywhere.
 _SETTINGS = (
     *("passes_wanted", "frozen_wanted", "metric", "epoch_loss", "variance"),
@@ -79,10 +83,10 @@ def why_not(job: "Elastic") -> str | None:
         return "its loop belongs to another library"
     if o.ablate:
         return "it is a test of what is left out"
-    if not isinstance(job.source, Inline):
-        return "its data come from worker processes or streams"
-    if o.through == "distributed" or isinstance(job.reducer, sums.Exchange):
-        return "its gradients go by torch.distributed"
+    if sums.is_distributed(o, job.reducer) and job.device.type != "cpu":
+        return "its gradients go by NCCL"
+    if isinstance(job.reducer, sums.Exchange) and not job.reducer.is_own:
+        return "the program has a group of torch.distributed of its own"
     if o.offload:
         return "its gradients are offloaded"
     if job.place.local_nprocs != job.place.nprocs:
@@ -97,9 +101,10 @@ class Waiting(Alone):
 # --- what moves ------------------------------------------------------------------
 
 
-def _own(job: "Elastic") -> "tuple[bytes, list[torch.Tensor]]":
-    """The old process 0: the names and kinds of all that is shared, and its
-    tensors."""
+def _own(job: "Elastic", ready: Prepared) -> "tuple[bytes, list[torch.Tensor]]":
+    """The old process 0: the names and kinds of all that is shared, and the
+    tensors that have to be sent. Sizes: of small ones, which are in the message;
+    SENT; READ: the joiners read it from this process's memory."""
     head, light, tensors = [], [], []
     for name, value in saving.shared_sections(job):
         if isinstance(value, bytes):
@@ -107,38 +112,100 @@ def _own(job: "Elastic") -> "tuple[bytes, list[torch.Tensor]]":
             light.append(value)
             continue
         stored = to_stored(value.detach())
-        head.append([name, KIND[stored.dtype], list(stored.shape), -1])
-        tensors.append(stored)
+        entry = [name, KIND[stored.dtype], list(stored.shape), SENT]
+        head.append(entry)
+        if is_light(stored):
+            light.append(bytes(stored.reshape(-1).view(torch.uint8).tolist()))
+            entry[3] = len(light[-1])
+        elif ready.is_open and ready.offer and ready.offer.has(name, stored):
+            entry[3] = READ
+        else:
+            tensors.append(stored)
     settings = {name: getattr(job, name) for name in _SETTINGS}
     settings["measures"] = job.freezing.measures
     settings["reported"] = job._reported[1]
     text = json.dumps([head, settings]).encode()
+    if job.device.type == "cuda":
+        torch.cuda.synchronize(job.device)  # joiners read when they have this
     return struct.pack("<Q", len(text)) + text + b"".join(light), tensors
 
 
-def _send(join: Join, tensor: torch.Tensor) -> None:
+def _pieces(tensor: torch.Tensor) -> "Iterator[torch.Tensor]":
+    """Its bytes, in pieces of what goes through pinned memory at once."""
+    flat = tensor.reshape(-1).view(torch.uint8)
+    yield from flat.split(BOUNCE_BYTES)
+
+
+def _send(join: Join, tensor: torch.Tensor, ready: Prepared) -> None:
     """A tensor of the old process 0, by way of the host."""
-    host = tensor.cpu().contiguous()
-    join.send(host.data_ptr(), host.numel() * host.element_size())
+    if tensor.device.type == "cpu" or ready.bounce is None:
+        host = tensor.cpu().contiguous()
+        join.send(host.data_ptr(), host.numel() * host.element_size())
+        return
+    for piece in _pieces(tensor.contiguous()):
+        ready.bounce[: piece.numel()].copy_(piece)
+        join.send(ready.bounce.data_ptr(), piece.numel())
 
 
-def _receive(join: Join, kind: str, shape: "list[int]", takes: bool) -> Any:
-    """The same in the other processes; None where it is only passed by."""
-    tensor = torch.empty(shape if takes else [0], dtype=DTYPE[kind])
-    size = tensor.element_size()
+def _receive(join: Join, tensor: torch.Tensor, ready: Prepared) -> torch.Tensor:
+    """The same in a joiner; what it has then."""
+    size = tensor.numel() * tensor.element_size()
+    if not tensor.is_contiguous():
+        tensor = torch.zeros_like(tensor, memory_format=torch.contiguous_format)
+    if tensor.device.type == "cpu":
+        join.send(tensor.data_ptr(), size)
+    elif ready.bounce is None:
+        host = torch.empty(tensor.shape, dtype=tensor.dtype)
+        join.send(host.data_ptr(), size)
+        tensor.copy_(host)
+    else:
+        for piece in _pieces(tensor):
+            join.send(ready.bounce.data_ptr(), piece.numel())
+            piece.copy_(ready.bounce[: piece.numel()])
+    return tensor
+
+
+def _room(ready: Prepared, name: str, kind: str, shape: "list[int]") -> torch.Tensor:
+    """The tensor that was made for it, or one on the host for one that is new."""
+    found = ready.room.get(name)
+    if found is not None and list(found.shape) == shape and found.dtype == DTYPE[kind]:
+        return found
+    return torch.zeros(shape, dtype=DTYPE[kind])
+
+
+def _take_one(
+    join: Join, ready: Prepared, name: str, kind: str, shape: "list[int]", how: int
+) -> torch.Tensor:
+    """A joiner: a large tensor."""
+    room = _room(ready, name, kind, shape)
+    if how == SENT:
+        return _receive(join, room, ready)
+    if ready.reader is None or not ready.reader.fits(name, room):
+        raise FirnError(f"'{name}' is laid out otherwise in the running processes")
+    ready.reader.copy(name, room)
+    return room
+
+
+def _pass_by(join: Join, kind: str, shape: "list[int]", ready: Prepared) -> None:
+    """An old process that is not the source: takes part in the meetings."""
+    left = torch.empty(0, dtype=DTYPE[kind]).element_size()
     for n in shape:
-        size *= n
-    join.send(tensor.data_ptr() if takes else 0, size)
-    return tensor if takes else None
+        left *= n
+    step = BOUNCE_BYTES if ready.bounce is not None else left
+    while left > 0:
+        join.send(0, min(left, step))
+        left -= min(left, step)
 
 
-def _move_shared(job: "Elastic", join: Join) -> "tuple[list[Section], dict]":
+def _move_shared(
+    job: "Elastic", join: Join, ready: Prepared
+) -> "tuple[list[Section], dict]":
     """Collective: all that is the same in every process, to the joiners, if there
     are some."""
     if not join.has_joiners:
         return [], {}
     is_source = not join.is_new and job.place.rank == 0
-    mine, tensors = _own(job) if is_source else (b"", [])
+    mine, tensors = _own(job, ready) if is_source else (b"", [])
     data = join.share(mine)
     (n,) = struct.unpack_from("<Q", data)
     head, settings = json.loads(data[8 : 8 + n])
@@ -147,11 +214,15 @@ def _move_shared(job: "Elastic", join: Join) -> "tuple[list[Section], dict]":
         if size >= 0:
             found.append(Section(name, kind, tuple(shape), data[at : at + size]))
             at += size
-        elif is_source:
-            _send(join, next(queue))
-        else:
-            tensor = _receive(join, kind, shape, join.is_new)
+        elif join.is_new:
+            tensor = _take_one(join, ready, name, kind, shape, size)
             found.append(Section(name, kind, tuple(shape), tensor=tensor))
+        elif size == SENT and is_source:
+            _send(join, next(queue), ready)
+        elif size == SENT:
+            _pass_by(join, kind, shape, ready)
+    if ready.reader is not None:
+        ready.reader.settle()
     return found, settings
 
 
@@ -171,75 +242,53 @@ def _move_contexts(job: "Elastic", join: Join) -> "list[Section]":
     return found
 
 
-def _nbytes(job: "Elastic") -> int:
-    """About what moves, the same in all processes."""
-    return sum(p.numel() * p.element_size() for p in job.model.parameters())
+class Clock:
+    """Seconds of the parts of a switch."""
 
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+        self._since = time.perf_counter()
 
-@dataclass
-class _News:
-    """What a process has ready when all agree."""
-
-    place: Any = None
-    group: Any = None
-    shared: Any = None
-    settings: Any = None
-    contexts: Any = None
-
-
-def _move(job: "Elastic", join: Join, order: int) -> _News:
-    """Collective over old processes and joiners: all but the agreement."""
-    news, trouble = _News(), None
-    join.meet(order, job.place, _nbytes(job))
-    try:
-        news.place = join.place(job.place)
-        news.shared, news.settings = _move_shared(job, join)
-        news.contexts = _move_contexts(job, join)
-    except (FirnError, RuntimeError, ValueError, struct.error) as error:
-        trouble = str(error)
-    o, place = job.options, news.place or job.place
-    is_alone = news.place is not None and place.nprocs == 1
-    runs = job.sums.order == "tree" or reduce.is_contiguous(place.owner)
-    news.group = join.form(
-        place,
-        0 if is_alone else job.flat.n,
-        trouble,
-        chain=o.chain and runs,
-        order=job.sums.order,
-        timeout_s=o.peer_timeout_s,
-    )
-    if trouble is not None:
-        raise FirnError(trouble)
-    return news
+    def passed(self, part: str) -> None:
+        """This part ends now."""
+        now = time.perf_counter()
+        self.parts[part], self._since = now - self._since, now
 
 
 # --- taken into use --------------------------------------------------------------
 
 
-def _use_group(job: "Elastic", news: _News) -> None:
+def _use_group(job: "Elastic", ready: Prepared) -> None:
     """The new group and the way of gradients through it."""
+    assert ready.place is not None
     old_group, old_reducer = job.group, job.reducer
-    was_first, job.place = job.place.rank == 0, news.place
-    if news.place.nprocs == 1:
-        news.group.close()
-        job.group = Alone()
-        job.reducer = reduce.Running(job.flat, news.place.nthreads, job.sums.order)
-    else:
-        job.group = news.group
-        slots = news.group.slot(news.place.mine[0]) is not None
-        kind = reduce.Slots if slots else reduce.Compact
-        job.reducer = kind(job.flat, news.place, news.group)
-    old_reducer.close()
-    old_group.close()
-    if news.place.rank == 0 and not was_first:
+    was_first, job.place = job.place.rank == 0, ready.place
+    if ready.place.nprocs == 1:
+        ready.group.close()
+        ready.group = Alone()
+    job.group, job.reducer = ready.group, ready.reducer
+    ready.group = ready.reducer = None
+    old_reducer.stop()
+    # Memory of the size of the gradients is unmapped beside the next steps.
+    job.closing = threading.Thread(
+        target=_close, args=(old_reducer, old_group), daemon=True
+    )
+    job.closing.start()
+    if ready.place.rank == 0 and not was_first:
         job.reporter.close()
         job.reporter = Reporter(True, None)
 
 
-def _use_threads(job: "Elastic", news: _News) -> None:
+def _close(reducer: Any, group: Any) -> None:
+    """What is not used any more."""
+    reducer.close()
+    group.close()
+
+
+def _use_threads(job: "Elastic", place: Any, contexts: "list[Section]") -> None:
     """The threads that this process has from now on: those that stay as they are,
     others from their contexts."""
-    before, job.mine = set(job.mine), news.place.mine
+    before, job.mine = set(job.mine), place.mine
     came = [v for v in job.mine if v not in before]
     rows = {v: job.losses.row(v) for v in job.mine if v in before}
     fresh = Buffers(job.model, came, job.options.shared_buffers)
@@ -250,31 +299,87 @@ def _use_threads(job: "Elastic", news: _News) -> None:
     job.losses, job._recent = Losses(job.mine), Losses(job.mine)
     for thread, row in rows.items():
         job.losses.load(thread, row)
-    sections = Sections(news.contexts)
+    sections = Sections(contexts)
     for thread in came:
         saving._give_thread(job, sections, thread)
+    saving.give_data(job, sections, job.source.rehome(job.mine))
 
 
 def switch(job: "Elastic", order: int) -> bool:
     """Collective, between two steps: the switch to the layout of this order, or
     none. False: this process has left the job."""
     job._leave()
-    join, news, trouble = job.join, _News(), None
+    clock = Clock()
+    join, ready, contexts, trouble = job.join, Prepared(), [], None
+    under_way, job.preparing = job.preparing, None
     try:
-        news = _move(job, join, order)
-    except FirnError as error:
+        if under_way is None or under_way.order != order:
+            raise FirnError("this process has not prepared for the resize")
+        ready = under_way.out
+        under_way.finish()
+        join.begin()
+        clock.passed("begin")
+        _move_shared(job, join, ready)
+        clock.passed("shared")
+        contexts = _move_contexts(job, join)
+        clock.passed("contexts")
+        if join.max(0):
+            raise FirnError("another process could not switch")
+        clock.passed("joiners")
+    except (FirnError, RuntimeError, ValueError, struct.error) as error:
         trouble = str(error)
     old = None if isinstance(job.group, Alone) else job.group
     if not join.agree(old, trouble, job.step):
         job.message = f"not resized at step {job.step}: {trouble}"
-        if news.group is not None:
-            news.group.close()
+        ready.close()
         return True
-    if news.place is None:
+    if ready.place is None:
         return False
-    _use_group(job, news)
-    _use_threads(job, news)
+    clock.passed("agree")
+    _use_group(job, ready)
+    _use_threads(job, ready.place, contexts)
+    clock.passed("use")
+    clock.parts["read"] = float(ready.is_open)
+    job.switch_parts = clock.parts
     return True
+
+
+# --- a joiner --------------------------------------------------------------------
+
+
+def _warm_up(job: "Elastic") -> None:
+    """A step on made-up data, if the program has one: kernels are loaded and tuned,
+    and memory is there. All that it changes is replaced by what comes."""
+    warm_up = job.options.warm_up
+    if warm_up is None:
+        return
+    with job.outside():
+        warm_up(job)
+        if job.options.update is None:
+            try:
+                job.optimizer.step()
+            except (RuntimeError, TypeError, ValueError):
+                pass  # it needs more than gradients; its first step is slower
+    job.optimizer.state.clear()
+    job.optimizer.zero_grad(set_to_none=True)
+
+
+def _take_over(job: "Elastic", ready: Prepared) -> None:
+    """The state of the running processes, into a process that joins."""
+    join = job.join
+    join.begin()
+    shared, settings = _move_shared(job, join, ready)
+    contexts = _move_contexts(job, join)
+    _use_group(job, ready)
+    job.mine = job.place.mine
+    job.source.rehome(job.mine)
+    saving._take(job, Sections(shared + contexts))
+    job.freezing.measures = settings.pop("measures")
+    job._reported = (time.monotonic(), settings.pop("reported"))
+    for name, value in settings.items():
+        setattr(job, name, value)
+    if job.device.type == "cuda":
+        torch.cuda.synchronize(job.device)
 
 
 def join_running(job: "Elastic") -> None:
@@ -284,25 +389,19 @@ def join_running(job: "Elastic") -> None:
     reason = why_not(job)
     if reason is not None:
         raise FirnError(f"no process can join this job: {reason}")
-    if job.options.warm_up is not None:
-        with job.outside():
-            job.options.warm_up(job)
-        job.optimizer.zero_grad(set_to_none=True)
-    order = join.ready()
-    news = _News()
+    _warm_up(job)
+    ready = prepare(job, join, int(os.environ["FIRN_JOIN_ORDER"]), b"")
+    if ready.place is None:
+        raise FirnError("the order has no place for this process")
+    join.ready()
     try:
-        news = _move(job, join, order)
-        if news.place is None:
-            raise FirnError("the order has no place for this process")
-        _use_group(job, news)
-        job.mine = news.place.mine
-        saving._take(job, Sections(news.shared + news.contexts))
-        job.freezing.measures = news.settings.pop("measures")
-        job._reported = (time.monotonic(), news.settings.pop("reported"))
-        for name, value in news.settings.items():
-            setattr(job, name, value)
+        _take_over(job, ready)
     except (FirnError, RuntimeError, ValueError, KeyError) as error:
         trouble = str(error)
+    if ready.reader is not None:
+        ready.reader.close()
+    if trouble is None and join.max(0):
+        trouble = "another process could not switch"
     join.agree(None, trouble, 0)
     job._ahead = True  # the others have made this boundary
     states.give(job._outside, job._cuda_device())

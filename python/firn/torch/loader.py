@@ -131,6 +131,10 @@ class Inline:
     def load(self, thread: int, epoch: int, batch: int, data: bytes) -> None:
         """Nothing to do."""
 
+    def rehome(self, threads: Sequence[int]) -> list[int]:
+        """The threads of this process from now on; those that have to be loaded."""
+        return []
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -188,7 +192,7 @@ class Shared:
         collate: Callable | None = None,
         prefetch: int = 0,
     ) -> None:
-        self._plan, self._workers = plan, workers
+        self._plan, self._workers, self._prefetch = plan, workers, prefetch
         self._threads = list(threads)
         self._feed = Feed(threads, workers, _STATE_MAX, prefetch)
         self._ready: dict[tuple[int, int], Any] = {}
@@ -294,6 +298,15 @@ class Shared:
         if len(self._begun) == len(self._threads):
             self._begun = {}
             self._ask()
+
+    def rehome(self, threads: Sequence[int]) -> list[int]:
+        """As Inline's. What was drawn ahead is drawn again, by the same states."""
+        self._feed.close()
+        self._threads = list(threads)
+        self._feed = Feed(threads, self._workers, _STATE_MAX, self._prefetch)
+        self._forget()
+        self._begun = {}
+        return self._threads
 
     def close(self) -> None:
         """Ends the pool."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import os
 import struct
-from typing import TYPE_CHECKING, Any, Container, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Container, Iterable, Iterator, Sequence
 
 import torch
 
@@ -323,9 +323,14 @@ def _take(job: "Elastic", ckpt: Checkpoint) -> None:
     profile.means = _tensor(ckpt["train/meansq"]).to(profile.means.device)
     if "train/batch" in ckpt:
         job.take_batch(_tensor(ckpt["train/batch"]).tolist())
+    give_data(job, ckpt, job.mine)
+
+
+def give_data(job: "Elastic", ckpt: Checkpoint, threads: "Sequence[int]") -> None:
+    """The data of threads go on where they were."""
     epoch, batch = job._data_at()
     if batch > 0 or getattr(job.source, "crosses_epochs", False):
-        for thread in job.mine:
+        for thread in threads:
             at = f"thread/{thread}/loader"
             data = ckpt[at].bytes() if at in ckpt else b""
             job.source.load(job._data_place(thread), epoch, batch, data)

@@ -126,6 +126,7 @@ class Streams:
         collate: Callable | None,
     ) -> None:
         self._plan, self._collate = plan, collate or default_collate
+        self._dataset, self._nthreads = dataset, nthreads
         self._of = {v: _Stream(dataset, nthreads, v) for v in threads}
 
     def begin(self, thread: int, epoch: int) -> None:
@@ -147,6 +148,13 @@ class Streams:
         """What save() gave."""
         if data:
             self._of[thread].load(unpack(data.decode(), {}))
+
+    def rehome(self, threads: Sequence[int]) -> list[int]:
+        """The threads of this process from now on; those that have to be loaded."""
+        came = [v for v in threads if v not in self._of]
+        fresh = {v: _Stream(self._dataset, self._nthreads, v) for v in came}
+        self._of = {v: fresh.get(v) or self._of[v] for v in threads}
+        return came
 
     def close(self) -> None:
         """Nothing is held."""

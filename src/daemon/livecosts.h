@@ -1,0 +1,47 @@
+/* livecosts.h - what starts, stops and resizes have cost, by application.
+ *
+ * Engine and trainers measure; this keeps the means. Policies get them through
+ * firn_view_costs(), forecasts count them.
+ */
+#ifndef DAEMON_LIVECOSTS_H
+#define DAEMON_LIVECOSTS_H
+#include <firn/bytes.h>
+#include <firn/cost.h>
+#include <firn/profile.h>
+
+struct livecosts;
+
+enum livecost {
+    LIVECOST_START,    /* from the order to the first step of the training */
+    LIVECOST_STOP,     /* from the order until the processes are gone */
+    LIVECOST_END,      /* from the last step until they are gone */
+    LIVECOST_PAUSE,    /* of a resize without a stop */
+    LIVECOST_PREPARE,  /* until its new processes were ready */
+    LIVECOST_SLOWDOWN, /* step time meanwhile / usual; a ratio */
+    LIVECOSTS
+};
+
+struct livecosts *livecosts_new(void);
+void livecosts_free(struct livecosts *costs);
+
+/* Takes in one measurement. A value that is not finite, or below 0, is no
+ * measurement. `app` "": of no named application. */
+void livecosts_add(struct livecosts *costs, const char *app,
+                   enum livecost which, double value);
+
+/* The mean of the application; of all jobs if it was not measured; < 0: nothing
+ * was measured. */
+double livecosts_mean(const struct livecosts *costs, const char *app,
+                      enum livecost which);
+
+/* Both costs of a job of the application: as measured here, else, of a resize,
+ * as `profile` has it (NULL: none). What is not known stays as it is in `out`.
+ */
+void livecosts_of(const struct livecosts *costs, const char *app,
+                  const struct firn_profile *profile, struct firn_costs *out);
+
+/* As text, and back; a line that cannot be read is passed over. */
+void livecosts_save(const struct livecosts *costs, struct firn_buf *out);
+void livecosts_load(struct livecosts *costs, const char *text);
+
+#endif

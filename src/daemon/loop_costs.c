@@ -1,0 +1,134 @@
+/* loop_costs.c - measures what starts, stops and resizes cost jobs here.
+ *
+ *   START     its first report of an attempt says how old its process was at
+ *             its first step (prepare_s); with the time from the order to the
+ *             process, which is that from the attempt to its phase STARTING
+ *   STOP      from the order to stop, move or resize to LEFT
+ *   END       from the report of the last step (progress 1) to DONE
+ *   PAUSE,    by the event RESIZED of an engine that resized it without a stop
+ *   PREPARE
+ *   SLOWDOWN  mean step time in reports between that order and RESIZED, over
+ *             the step time in the last report before
+ *
+ * livecosts.c keeps the means, by application; the meta entry "costs" of the
+ * state file has them over a restart of firnd.
+ */
+#include "base/buf.h"
+#include "daemon/loopwork.h"
+#include <math.h>
+
+static const char *app_of(const struct live_job *job)
+{
+    return job->ask.app;
+}
+
+void loop_costs_open(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error none = {0};
+    loop->desk.costs = livecosts_new();
+    if (store_get_meta(loop->store, "costs", &text, &none) == FIRN_OK &&
+        text.n > 0)
+        livecosts_load(loop->desk.costs, text.at);
+    buf_release(&text);
+}
+
+void loop_costs_save(struct loop *loop)
+{
+    struct firn_buf text = {0};
+    struct firn_error err = {0};
+    livecosts_save(loop->desk.costs, &text);
+    if (text.n > 0)
+        book_wrote(loop->book,
+                   store_put_meta(loop->store, "costs",
+                                  (struct firn_bytes){text.at, text.n}, &err),
+                   &err);
+    buf_release(&text);
+}
+
+bool loop_costs_is_changing(const struct track *track)
+{
+    return track->change.ordered_s > 0 &&
+           track->change.attempt == track->open_attempt;
+}
+
+void loop_costs_ordered(struct loop *loop, const struct live_job *job,
+                        struct track *track)
+{
+    if (track->open_attempt == 0 || loop_costs_is_changing(track))
+        return;
+    track->change = (struct change){.ordered_s = dock_now_s(&loop->dock),
+                                    .attempt = track->open_attempt,
+                                    .usual_step_s = job->last.step_s};
+}
+
+void loop_costs_begun(struct loop *loop, struct track *track)
+{
+    track->launch_s = dock_now_s(&loop->dock) - track->opened_s;
+}
+
+void loop_costs_reported(struct loop *loop, const struct live_job *job,
+                         struct track *track)
+{
+    struct change *change = &track->change;
+    double launch_s = track->launch_s > 0 ? track->launch_s : 0;
+    if (track->start_attempt != job->attempt && job->last.prepare_s > 0 &&
+        job->last.step > 0) {
+        track->start_attempt = job->attempt;
+        livecosts_add(loop->desk.costs, app_of(job), LIVECOST_START,
+                      launch_s + job->last.prepare_s);
+        metrics_observe(loop->metrics, METRIC_STARTUP_S,
+                        launch_s + job->last.prepare_s);
+    }
+    if (job->last.progress >= 1 && !(track->last_step_s > 0))
+        track->last_step_s = dock_now_s(&loop->dock);
+    if (loop_costs_is_changing(track) && job->last.step_s > 0) {
+        change->sum_s += job->last.step_s;
+        change->nreports++;
+    }
+}
+
+void loop_costs_resized(struct loop *loop, const struct live_job *job,
+                        struct track *track, const struct firn_event *event)
+{
+    const struct change change = track->change;
+    struct livecosts *costs = loop->desk.costs;
+    const char *app = app_of(job);
+    track->change = (struct change){0};
+    if (!event->is_resized) { /* from now on it is stopped */
+        loop_costs_ordered(loop, job, track);
+        return;
+    }
+    livecosts_add(costs, app, LIVECOST_PAUSE, event->pause_s);
+    livecosts_add(costs, app, LIVECOST_PREPARE, event->prepare_s);
+    if (change.nreports > 0 && change.usual_step_s > 0)
+        livecosts_add(
+            costs, app, LIVECOST_SLOWDOWN,
+            fmax(change.sum_s / change.nreports / change.usual_step_s, 1));
+}
+
+void loop_costs_ended(struct loop *loop, const struct live_job *job,
+                      struct track *track, const struct firn_event *event)
+{
+    const struct change change = track->change;
+    double now_s = dock_now_s(&loop->dock);
+    if (event->kind == FIRN_EVENT_LEFT && change.ordered_s > 0 &&
+        change.attempt == event->attempt) {
+        livecosts_add(loop->desk.costs, app_of(job), LIVECOST_STOP,
+                      now_s - change.ordered_s);
+        metrics_observe(loop->metrics, METRIC_STOP_S, now_s - change.ordered_s);
+    }
+    if (event->kind == FIRN_EVENT_DONE && track->last_step_s > 0)
+        livecosts_add(loop->desk.costs, app_of(job), LIVECOST_END,
+                      now_s - track->last_step_s);
+    track->change = (struct change){0};
+    track->launch_s = track->last_step_s = 0;
+}
+
+void desk_costs(const struct desk *desk, const struct firn_job *job,
+                struct firn_costs *out)
+{
+    const struct firn_profile *profile =
+        liveforecast_profile(desk->forecast, job);
+    livecosts_of(desk->costs, job->spec.app, profile, out);
+}

@@ -1,0 +1,322 @@
+/* firn.c - one policy with the freedoms of all: numbers and types of GPUs,
+ * batches, frozen layers, elastic threads, partners, plans.
+ *
+ * The published schedulers of this folder each use one freedom of a training
+ * job. This one puts all of them on one menu (firn/offer.h) and decides for all
+ * jobs at once. The objective is the mean completion time, under bounds that no
+ * job may exceed.
+ *
+ * Objective. Let x be the GPU-seconds left of a job in its most efficient way,
+ * and r / e the GPUs' worth of work that a way does in a second (firn_worth.c).
+ * At every event the policy takes the choice for each job that maximises
+ *
+ *     sum over jobs of   x^-alpha  x  (r / e)  x  lasting
+ *
+ * such that no type has more GPUs than it has. The argument: were alpha 1, a
+ * unit of work done would count by 1 / x, the share of the job's rest that it
+ * is; for speeds in proportion to GPUs the greatest sum then serves the least
+ * rest first, which is optimal (SRPT). Speeds of training are concave: the
+ * second half of a big share does less than the first half of a small one, and
+ * the optimal shares are proportional to a power of the rank (heSRPT, Berg et
+ * al., SIGMETRICS 2020). A power of x between 0 and 1 has both properties:
+ * short jobs before long ones, and no job alone. `lasting` is the part of the
+ * horizon that a restart leaves, and a bonus for what is held: most changes
+ * that look better by less than a restart are undone by the next event.
+ *
+ * What it knows of the work left: the option `knows` (firn_past.c).
+ *
+ * Bounds, each an option:
+ *   wait      no job waits longer than `wait` times its wait under first come,
+ *             first served (firn_due.c); a big gang has a reservation by that,
+ *             and others use its GPUs until then
+ *   restarts  no job is restarted more often in an hour
+ *   lost      no job loses a larger share of its time to restarts
+ *
+ * Parts: firn.h has the list.
+ *
+ * Invariants:
+ * (1) a decision is a function of the view and of what was observed before: the
+ *     same view gives the same plan, and a scheduler that was restarted plans
+ *     as before;
+ * (2) of equal jobs that have not begun the older is served first;
+ * (3) what a job's trainer cannot do is on no menu (firn/can.h).
+ *
+ * Left out: sharing and several GPU types inside the assignment. Both take from
+ * several pools; they are decided afterwards on what is left (firn_rest.c).
+ * Half-shares as units of the assignment were tried and are worse: unpaired
+ * halves strand GPUs.
+ *
+ * Cost: a forecast for each entry of each menu, and the solver.
+ */
+#include "policy/firn.h"
+#include "base/keep.h"
+#include <stdint.h>
+
+static const char *const knows_names[] = {"forecast", "history", "service",
+                                          NULL};
+
+static const struct firn_option options[] = {
+    FIRN_NUMBER(struct one, rules.alpha, "alpha", "0.35", 0, 4,
+                "how much more a GPU counts for jobs with less work left"),
+    FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "1200", 1, 1e9,
+                "seconds over which a restart must pay"),
+    FIRN_NUMBER(struct one, rules.keep, "keep", "2", 0, 100,
+                "restarts that a change must save besides its own"),
+    FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
+                "how much more a job counts for each step of priority"),
+    FIRN_NUMBER(struct one, rules.restart_s, "restart", "30", 0, 1e9,
+                "seconds a restart costs jobs that do not name a cost"),
+    FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,
+             "seconds of each restart that are prepared before the GPUs are "
+             "free, as far as the engine can"),
+    FIRN_CHOICE(struct one, rules.knows, "knows", "forecast", knows_names,
+                "work left by forecasts, by ended jobs, or by what a job has "
+                "had"),
+    FIRN_BOOL(struct one, rules.resize, "resize", "yes",
+              "jobs may run on other numbers of GPUs than they asked for"),
+    FIRN_BOOL(struct one, rules.batch, "batch", "yes", "trainers tune batches"),
+    FIRN_BOOL(struct one, rules.freeze, "freeze", "yes",
+              "trainers freeze front layers"),
+    FIRN_BOOL(struct one, rules.threads, "threads", "yes",
+              "elastic threads where they are faster"),
+    FIRN_BOOL(struct one, rules.mixed, "mixed", "yes",
+              "elastic threads over several GPU types"),
+    FIRN_NUMBER(struct one, rules.mix_min, "mix-min", "1.05", 1, 100,
+                "the least speed-up by GPUs of another type"),
+    FIRN_BOOL(struct one, rules.share, "share", "yes",
+              "two jobs may share GPUs"),
+    FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.9", 1, 100,
+                "the most that a shared GPU may slow down either job"),
+    FIRN_NUMBER(struct one, rules.share_min, "share-min", "1", 0, 100,
+                "times that a guest must gain more than its host loses"),
+    FIRN_BOOL(struct one, rules.merge, "merge", "yes",
+              "fine-tuning jobs may be trained together or after each other"),
+    FIRN_NUMBER(struct one, rules.gather_s, "gather", "120", 0, 1e6,
+                "seconds that a fine-tuning job waits for a partner"),
+    FIRN_NUMBER(struct one, rules.gather_min, "gather-min", "1.3", 0, 100,
+                "TranWt of a partner that is worth waiting for"),
+    FIRN_NUMBER(struct one, rules.pair_min, "pair-min", "1.02", 0, 100,
+                "the least TranWt of a pair"),
+    FIRN_BOOL(struct one, rules.weights, "weights", "no",
+              "new fine-tuning jobs may begin with the weights of ended ones"),
+    FIRN_NUMBER(struct one, rules.after_min, "after-min", "1.02", 1, 100,
+                "the least saving of work by another job's weights"),
+    FIRN_NUMBER(struct one, rules.after_gain, "after-gain", "0.95", 0, 1,
+                "a job waits for weights that bring its end below this share "
+                "of the time it needs now"),
+    FIRN_NUMBER(struct one, rules.wait_times, "wait", "3", 0, 1e6,
+                "a job waits at most this many times its wait under first "
+                "come, first served; 0: no bound"),
+    FIRN_NUMBER(struct one, rules.wait_least_s, "wait-least", "10800", 0, 1e9,
+                "seconds that a job may wait whatever `wait` says"),
+    FIRN_NUMBER(struct one, rules.restarts, "restarts", "20", 0, 1e6,
+                "the most restarts of a job in an hour; 0: no bound"),
+    FIRN_NUMBER(struct one, rules.lost, "lost", "0", 0, 1,
+                "the most of its time with GPUs that restarts may take; 0: no "
+                "bound"),
+    FIRN_INT(struct one, rules.effort, "effort", "400", 1, 1e9,
+             "jobs up to which every event divides all GPUs anew"),
+    {0},
+};
+
+/* ---- jobs ---- */
+
+bool one_is_fresh(const struct one_round *round, const struct firn_job *job)
+{
+    return job->held.nparts == 0 &&
+           firn_job_done_s(job, round->view->now_s) <= 0;
+}
+
+const struct firn_job *one_job(const struct one_round *round, firn_job_id id)
+{
+    size_t low = 0, high = round->view->njobs;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (round->jobs[mid]->id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < round->view->njobs && round->jobs[low]->id == id
+               ? round->jobs[low]
+               : NULL;
+}
+
+/* The job that it is being trained together with, or NULL. */
+static const struct firn_job *partner(const struct one_round *round,
+                                      const struct firn_job *job)
+{
+    firn_job_id with =
+        job->held.nparts > 0 ? job->held.how.merged_with : FIRN_NO_JOB;
+    const struct firn_job *other =
+        with != FIRN_NO_JOB ? one_job(round, with) : NULL;
+    return other != NULL && other->held.how.merged_with == job->id ? other
+                                                                   : NULL;
+}
+
+static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int k = 0; k < b->nparts; k++)
+            if (a->parts[i].node == b->parts[k].node &&
+                a->parts[i].board == b->parts[k].board &&
+                (a->parts[i].gpus & b->parts[k].gpus) != 0)
+                return true;
+    return false;
+}
+
+/* The job that shares the GPUs of a seat. */
+static void find_neighbour(const struct one_round *round,
+                           const struct firn_job *const *running,
+                           struct one_seat *seat)
+{
+    const struct firn_job *job = seat->job;
+    if (!job->held.is_shared || seat->with != NULL)
+        return;
+    for (size_t i = 0; i < round->view->nrunning; i++) {
+        const struct firn_job *other = running[i];
+        if (other == job || !other->held.is_shared ||
+            !overlap(&job->held, &other->held))
+            continue;
+        seat->beside = other;
+        seat->is_guest =
+            other->since_s < job->since_s ||
+            (other->since_s == job->since_s && other->id < job->id);
+    }
+}
+
+static void seat_all(struct one_round *round)
+{
+    const struct firn_view *view = round->view;
+    const struct firn_job *const *running = firn_view_running(view);
+    round->seats =
+        firn_view_alloc(view, (view->njobs + 1) * sizeof(struct one_seat));
+    for (size_t i = 0; i < view->njobs; i++) {
+        const struct firn_job *job = round->jobs[i];
+        const struct firn_job *with = partner(round, job);
+        if (with != NULL && with->id < job->id)
+            continue;
+        struct one_seat *seat = &round->seats[round->n++];
+        *seat = (struct one_seat){.job = job,
+                                  .with = with,
+                                  .gain = 1,
+                                  .chosen = ONE_NONE,
+                                  .pinned = ONE_NONE,
+                                  .after = FIRN_NO_JOB,
+                                  .left_s = one_left_s(round, job)};
+        if (with != NULL)
+            seat->left_with_s = one_left_s(round, with);
+        if (job->held.nparts > 0)
+            find_neighbour(round, running, seat);
+    }
+}
+
+/* ---- the decision ---- */
+
+static enum firn_status decide(void *state, const struct firn_view *view,
+                               struct firn_plan *plan)
+{
+    struct one *one = state;
+    struct one_round round = {
+        .one = one, .view = view, .plan = plan, .jobs = firn_view_jobs(view)};
+    rounds_begin(&one->rounds, view->now_s, view->now_s);
+    for (size_t i = 0; i < view->njobs; i++)
+        one_meet(one, round.jobs[i]->id, &round.jobs[i]->spec);
+    one_queue_jobs(one, view);
+    seat_all(&round);
+    one_match(&round);
+    for (size_t i = 0; i < round.n; i++) {
+        one_menu(&round, &round.seats[i]);
+        one_hold_back(&round, &round.seats[i]);
+    }
+    one_worth(&round);
+    one_assign(&round);
+    one_mix(&round);
+    one_share(&round);
+    one_explain(&round);
+    return FIRN_OK;
+}
+
+static double wake_s(const void *state, const struct firn_view *view)
+{
+    const struct one *one = state;
+    double every_s = 60;
+    const struct firn_job *const *waiting = firn_view_waiting(view);
+    bool gathers = false;
+    for (size_t i = 0; i < view->nwaiting; i++)
+        gathers = gathers || waiting[i]->spec.may_merge;
+    if (gathers && one->rules.gather_s > 0)
+        every_s = 20;
+    return view->njobs > 0 ? view->now_s + every_s : INFINITY;
+}
+
+static enum firn_status init(void *state, struct firn_error *err)
+{
+    struct one *one = state;
+    (void)err;
+    for (int i = 0; i < ONE_TASKS; i++)
+        one->ended[i] = FIRN_NO_JOB;
+    return FIRN_OK;
+}
+
+static void fini(void *state)
+{
+    struct one *one = state;
+    one_past_free(one);
+    vec_release(&one->queue.ends);
+}
+
+/* ---- over a restart ---- */
+
+static void save(const void *state, struct firn_buf *out)
+{
+    const struct one *one = state;
+    keep_begin(out, "policy firn", 1);
+    rounds_save(&one->rounds, out);
+    one_past_save(one, out);
+    one_queue_save(&one->queue, out);
+}
+
+static enum firn_status load(void *state, struct firn_bytes in,
+                             struct firn_error *err)
+{
+    struct one *one = state;
+    struct one *fresh = mem_new(1, sizeof *fresh);
+    struct keep keep;
+    enum firn_status status = keep_open(&keep, in, "policy firn", 1, err);
+    if (status == FIRN_OK) {
+        init(fresh, err);
+        fresh->rules = one->rules;
+        fresh->rounds = rounds_load(&keep);
+        one_past_load(fresh, &keep);
+        one_queue_load(&fresh->queue, &keep);
+        status = keep_close(&keep, err);
+    }
+    if (status == FIRN_OK) {
+        struct one old = *one;
+        *one = *fresh;
+        *fresh = old;
+    }
+    fini(fresh);
+    mem_free(fresh);
+    return status;
+}
+
+const struct firn_policy_def firn_policy_firn = {
+    .size = sizeof(struct firn_policy_def),
+    .name = "firn",
+    .summary = "every freedom at once: the most weighted work each moment",
+    .needs = FIRN_NEED_FORECAST | FIRN_NEED_DURATION,
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
+            FIRN_DOES_SHARE | FIRN_DOES_MERGE | FIRN_DOES_REPLAN,
+    .tunes = FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE | FIRN_TUNE_THREADS,
+    .options = options,
+    .state_size = sizeof(struct one),
+    .decide = decide,
+    .init = init,
+    .fini = fini,
+    .observe = one_observe,
+    .wake_s = wake_s,
+    .save = save,
+    .load = load,
+};

@@ -1,0 +1,195 @@
+/* firn.h - the parts of the policy firn; private to it.
+ *
+ * firn.c has the idea and the order of the parts. A round seats every job, or
+ * two that are trained together, as one seat; each part reads and completes
+ * the seats:
+ *
+ *   firn_due.c     how long a job may wait
+ *   firn_past.c    what ended jobs teach: the work of new ones, weights
+ *   firn_merge.c   fine-tuning: who is trained together, who waits for whom
+ *   firn_menu.c    the ways in which a seat could run
+ *   firn_worth.c   what each way is worth; who must not be moved or must run
+ *   firn_assign.c  one way for each seat, and GPUs for it
+ *   firn_rest.c    what is left over: several types, GPUs that are shared
+ *   firn_note.c    why each job has what it has
+ */
+#ifndef POLICY_FIRN_H
+#define POLICY_FIRN_H
+#include "base/map.h"
+#include "base/vec.h"
+#include "policy/rounds.h"
+#include <firn/offer.h>
+#include <firn/policy.h>
+
+enum one_knows { ONE_FORECAST, ONE_HISTORY, ONE_SERVICE };
+
+enum {
+    ONE_NONE = -1,
+    ONE_TASKS = 64,  /* fine-tuning applications that are told apart */
+    ONE_CLASSES = 48 /* of work, four to a factor of ten, from 1 GPU-s on */
+};
+
+struct one_rules {
+    double alpha, horizon_s, keep, weight;
+    double restart_s;
+    int ahead_s;
+    int knows;
+    bool resize, batch, freeze, threads, mixed, share, merge, weights;
+    double mix_min, slow_most, share_min;
+    double gather_s, gather_min, pair_min, after_min, after_gain;
+    double wait_times, wait_least_s;
+    double restarts, lost;
+    int effort;
+};
+
+/* Work that ended jobs of one kind had, in reference seconds x GPUs. */
+struct one_past {
+    double sum[ONE_CLASSES];
+    int count[ONE_CLASSES];
+};
+
+/* What was seen of a job when it was submitted. */
+struct one_known {
+    firn_job_id id;
+    int kind; /* of one->kinds; ONE_NONE: it has ended */
+    int task; /* of one->tasks, or ONE_NONE */
+    int gpus;
+    double submit_s;
+    double work_s; /* x GPUs; not looked at before it has ended, unless
+                    * forecasts are */
+    double fifo_s; /* its wait under first come, first served; NaN: not yet */
+};
+
+/* First come, first served, played beside the real schedule. */
+struct one_end {
+    double at_s;
+    int gpus;
+};
+struct one_queue {
+    int gpus, free; /* `free` is below 0 when GPUs went down */
+    double last_s;  /* the latest start */
+    VEC(struct one_end) ends;
+};
+
+struct one {
+    struct one_rules rules;
+    struct rounds rounds;
+    VEC(struct one_known) known; /* by id */
+    size_t nended;               /* of them have ended */
+    struct one_queue queue;
+    struct map kinds;             /* "app\ngroup" */
+    VEC(struct one_past) pasts;   /* by kind */
+    struct map tasks;             /* applications of fine-tuning jobs */
+    firn_job_id ended[ONE_TASKS]; /* the latest job of a task that ended; or
+                                   * FIRN_NO_JOB */
+    double gain[ONE_TASKS][ONE_TASKS]; /* [a][b]: times less work for b with
+                                        * the weights of a; 0: not known */
+    double pair[ONE_TASKS][ONE_TASKS]; /* of two together: TranWt; 0 */
+};
+
+/* A way in which a seat could run. */
+struct one_choice {
+    firn_type_id type; /* of several types: that of which it has most */
+    int gpus;
+    int taken; /* GPUs of `type`: fewer than `gpus` if of several types */
+    double rate, rate_with; /* of the job, of its partner */
+    double value;
+    struct firn_how how;
+    unsigned tunes;
+    bool is_held;
+    bool is_mixed;
+};
+
+struct one_seat {
+    const struct firn_job *job;
+    const struct firn_job *with;   /* trained together with it; or NULL */
+    const struct firn_job *beside; /* another job on the GPUs it holds */
+    bool is_guest;                 /* and came there later */
+    bool is_new_pair, waits;       /* for a partner or for weights */
+    struct one_choice *choices;
+    int n, cap;
+    int chosen; /* choice, or ONE_NONE */
+    int pinned; /* the choice that it must have, or ONE_NONE */
+    bool is_placed, is_due, is_settled;
+    firn_type_id held_type;        /* ONE_NONE: nothing, or several */
+    int elsewhere[FIRN_TYPES_MAX]; /* of a held mixed choice: GPUs that are not
+                                    * of its type */
+    double left_s, left_with_s;    /* reference seconds of work */
+    double best, best_with; /* rate for each GPU in its most efficient way */
+    double weight, weight_with; /* value of a rate of 1 */
+    double work;                /* GPU-seconds left in the most efficient way */
+    double cost_s;              /* of a restart */
+    double gain;                /* by the weights it begins with; 1: none */
+    firn_job_id after;          /* whose weights these are, or FIRN_NO_JOB */
+    double due_s; /* when it must run at the latest; infinity: never */
+};
+
+struct one_round {
+    struct one *one;
+    const struct firn_view *view;
+    struct firn_plan *plan;
+    const struct firn_job *const *jobs; /* by id */
+    struct one_seat *seats;
+    size_t n;
+    double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
+};
+
+/* Is nothing done of it yet? */
+bool one_is_fresh(const struct one_round *round, const struct firn_job *job);
+/* A living job, or NULL. */
+const struct firn_job *one_job(const struct one_round *round, firn_job_id id);
+
+/* firn_past.c */
+void one_observe(void *state, const struct firn_event *event);
+/* Enters a job, unless it or a later one was entered before. */
+void one_meet(struct one *one, firn_job_id id,
+              const struct firn_job_spec *spec);
+/* NULL: it was not seen. */
+const struct one_known *one_known_of(const struct one *one, firn_job_id id);
+/* The run time expected of a job when it is submitted. */
+double one_expected_s(const struct one *one, const struct one_known *known);
+/* Reference seconds of work that are left of it. */
+double one_left_s(const struct one_round *round, const struct firn_job *job);
+void one_past_save(const struct one *one, struct firn_buf *out);
+/* Into a zeroed `one`. */
+void one_past_load(struct one *one, struct keep *keep);
+void one_past_free(struct one *one);
+/* The number of a task, or ONE_NONE. */
+int one_task(struct one *one, const char *app);
+
+/* firn_due.c */
+void one_queue_jobs(struct one *one, const struct firn_view *view);
+/* When the job must run at the latest; in the past: it is due. */
+double one_due_s(const struct one_round *round, const struct firn_job *job);
+void one_queue_save(const struct one_queue *queue, struct firn_buf *out);
+void one_queue_load(struct one_queue *queue, struct keep *keep);
+
+/* firn_merge.c: before and after the menus. */
+void one_match(struct one_round *round);
+void one_hold_back(struct one_round *round, struct one_seat *seat);
+
+/* firn_menu.c */
+void one_menu(struct one_round *round, struct one_seat *seat);
+struct one_choice *one_add(const struct one_round *round,
+                           struct one_seat *seat);
+
+/* firn_worth.c */
+void one_worth(struct one_round *round);
+/* The share of a way's rate that is left of it by the restart it needs. */
+double one_lasting(const struct one_round *round, double cost_s, double left_s,
+                   double rate, bool is_held);
+
+/* firn_assign.c */
+void one_assign(struct one_round *round);
+struct firn_how one_how(const struct one_round *round,
+                        const struct one_seat *seat,
+                        const struct one_choice *choice);
+
+/* firn_rest.c */
+void one_mix(struct one_round *round);
+void one_share(struct one_round *round);
+
+/* firn_note.c */
+void one_explain(const struct one_round *round);
+
+#endif

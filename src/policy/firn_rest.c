@@ -1,0 +1,296 @@
+/* firn_rest.c - what the assignment of the policy firn leaves over.
+ *
+ * Several types: the assignment knows choices of one type only. GPUs that it
+ * leaves free go to elastic threads, which use several types at once
+ * (EasyScale, Li et al., SC 2023): again and again to the job that gains most
+ * for each GPU by more GPUs of one type, if it gets at least `mix-min` times as
+ * fast and that pays for its restart.
+ *
+ * Shared GPUs: a job that got none may run beside one that did, in as many
+ * passes as its memory needs there (SJF-BSBF, Wang et al.). It goes to the host
+ * where it gains most, if that is more than the host loses, `share-min` times
+ * again. Gains and losses are measured with alpha = 1: a pair has
+ * to pay in completion times, not in throughput alone.
+ *
+ * Invariants: (1) at most two jobs on a GPU; (2) a job that is placed loses
+ * nothing here but by a guest.
+ * Cost: O(jobs x types x free GPUs) forecasts for types, O(waiting x hosts x
+ * choices) for sharing, of `GUESTS` that wait at most.
+ */
+#include "policy/firn.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { GROWTHS = 64, GUESTS = 200, PASSES_MAX = 8, FINE = 8 };
+
+/* ---- several types ---- */
+
+/* A job with more GPUs than it has in the plan. */
+struct growth {
+    struct one_seat *seat;
+    double rate, gain;
+    int gpus, counts[FIRN_TYPES_MAX];
+};
+
+static void count_types(const struct one_round *round,
+                        const struct firn_alloc *alloc, int *counts)
+{
+    memset(counts, 0, FIRN_TYPES_MAX * sizeof *counts);
+    for (int i = 0; i < alloc->nparts; i++)
+        counts[round->view->cluster->nodes[alloc->parts[i].node].type] +=
+            __builtin_popcountll(alloc->parts[i].gpus);
+}
+
+/* What the job gains for each of `more` GPUs of a type. */
+static void try_growth(const struct one_round *round, struct one_seat *seat,
+                       firn_type_id type, int more, struct growth *best)
+{
+    const struct firn_alloc *has = firn_plan_of(round->plan, seat->job);
+    const struct one_choice *now = &seat->choices[seat->chosen];
+    struct growth next = {.seat = seat, .gpus = has->ngpus + more};
+    count_types(round, has, next.counts);
+    next.counts[type] += more;
+    struct firn_way way = {.gpus = next.gpus,
+                           .type = type,
+                           .tunes = FIRN_TUNE_THREADS |
+                                    (now->tunes & FIRN_TUNE_FREEZE),
+                           .counts = next.counts};
+    next.rate = firn_view_rate(round->view, seat->job, &way) * seat->gain;
+    if (!(next.rate > now->rate * round->one->rules.mix_min))
+        return;
+    double was = 1, is = 1;
+    if (now->is_held) {
+        was = one_lasting(round, seat->cost_s, seat->left_s, now->rate, true);
+        is = one_lasting(round, seat->cost_s, seat->left_s, next.rate, false);
+    }
+    next.gain = seat->weight * (next.rate * is - now->rate * was) / more;
+    if (next.gain > best->gain)
+        *best = next;
+}
+
+static bool may_mix(const struct one_round *round, const struct one_seat *seat)
+{
+    return seat->is_placed && seat->with == NULL && seat->beside == NULL &&
+           seat->chosen != ONE_NONE && !seat->job->spec.one_type &&
+           seat->job->spec.seq == 0 && !seat->is_settled &&
+           seat->pinned == ONE_NONE &&
+           !firn_plan_of(round->plan, seat->job)->is_shared;
+}
+
+static void best_growth(const struct one_round *round, struct one_seat *seat,
+                        struct growth *best)
+{
+    const struct firn_view *view = round->view;
+    int has = firn_plan_of(round->plan, seat->job)->ngpus;
+    int most = firn_view_gpus_max(view, seat->job, FIRN_TUNE_THREADS);
+    for (int t = 0; t < view->cluster->ntypes; t++) {
+        int free = firn_plan_free_of(round->plan, t);
+        if (free > most - has)
+            free = most - has;
+        if (!(seat->job->type_mask >> t & 1))
+            continue;
+        for (int more = 1; more <= free; more += more < FINE ? 1 : FINE)
+            try_growth(round, seat, t, more, best);
+        if (free > FINE && (free - FINE) % FINE != 0)
+            try_growth(round, seat, t, free, best);
+    }
+}
+
+static bool grow(const struct one_round *round, const struct growth *growth)
+{
+    struct one_seat *seat = growth->seat;
+    struct one_choice next = seat->choices[seat->chosen];
+    size_t mark = firn_plan_mark(round->plan);
+    next.how.parallel = next.how.stages = next.how.tensor = 0;
+    struct firn_how how = one_how(round, seat, &next);
+    struct firn_want want = {
+        .gpus = growth->gpus, .counts = growth->counts, .how = &how};
+    firn_plan_drop(round->plan, seat->job);
+    if (!firn_plan_give_want(round->plan, seat->job, &want)) {
+        firn_plan_undo(round->plan, mark);
+        return false;
+    }
+    next.tunes = FIRN_TUNE_THREADS | (next.tunes & FIRN_TUNE_FREEZE);
+    firn_plan_tune(round->plan, seat->job, next.tunes);
+    next.is_held = false;
+    next.is_mixed = true;
+    next.rate = growth->rate;
+    next.gpus = growth->gpus;
+    seat->chosen = seat->n;
+    *one_add(round, seat) = next;
+    return true;
+}
+
+void one_mix(struct one_round *round)
+{
+    const struct one_rules *rules = &round->one->rules;
+    if (!rules->mixed || !rules->threads || round->view->cluster->ntypes < 2)
+        return;
+    for (int i = 0; i < GROWTHS && firn_plan_free(round->plan) > 0; i++) {
+        struct growth best = {0};
+        for (size_t k = 0; k < round->n; k++)
+            if (may_mix(round, &round->seats[k]))
+                best_growth(round, &round->seats[k], &best);
+        if (best.seat == NULL || !grow(round, &best))
+            return;
+    }
+}
+
+/* ---- shared GPUs ---- */
+
+/* A job beside a host. */
+struct stay {
+    struct one_seat *host;
+    double gain;
+    int choice, passes;
+    bool is_held;
+};
+
+/* What a rate of 1 is worth where completion times count. */
+static double urgency(const struct one_seat *seat)
+{
+    return 1 / fmax(seat->work * seat->best, 1e-12);
+}
+
+static double memory_of(const struct one_round *round,
+                        const struct firn_job *job,
+                        const struct one_choice *choice, int passes)
+{
+    struct firn_way way = {.gpus = choice->gpus,
+                           .type = choice->type,
+                           .tunes = choice->tunes,
+                           .passes = passes};
+    return firn_view_load(round->view, job, &way).mem_gib;
+}
+
+/* The fewest passes in which the job fits beside the host; ONE_NONE: in none.
+ */
+static int passes_beside(const struct one_round *round,
+                         const struct one_seat *seat,
+                         const struct one_choice *choice,
+                         const struct one_seat *host)
+{
+    const struct one_choice *theirs = &host->choices[host->chosen];
+    double their_gib = memory_of(round, host->job, theirs, 0);
+    int most = firn_job_can(seat->job, FIRN_CAN_PASSES) ? PASSES_MAX : 0;
+    for (int passes = 0; passes <= most; passes = passes > 0 ? 2 * passes : 2)
+        if (firn_offer_fits(round->view, choice->type,
+                            memory_of(round, seat->job, choice, passes),
+                            their_gib))
+            return passes;
+    return ONE_NONE;
+}
+
+/* Does the host have room for one more job on each of its GPUs? */
+static bool is_open(const struct one_round *round, const struct one_seat *host)
+{
+    if (!host->is_placed || host->with != NULL || host->chosen == ONE_NONE ||
+        !host->job->spec.may_share || host->choices[host->chosen].is_mixed)
+        return false;
+    const struct firn_alloc *has = firn_plan_of(round->plan, host->job);
+    return has->is_shared &&
+           firn_plan_room(round->plan, host->job, 2) >= has->ngpus; /* (1) */
+}
+
+static void try_host(const struct one_round *round, struct one_seat *seat,
+                     struct one_seat *host, struct stay *best)
+{
+    const struct one_rules *rules = &round->one->rules;
+    const struct one_choice *theirs = &host->choices[host->chosen];
+    double mine = firn_view_slowdown(round->view, seat->job, host->job);
+    double other = firn_view_slowdown(round->view, host->job, seat->job);
+    if (!(mine >= 1) || !(other >= 1) || mine > rules->slow_most ||
+        other > rules->slow_most)
+        return;
+    double loss = urgency(host) * theirs->rate * (1 - 1 / other);
+    bool was_here = seat->beside == host->job && seat->is_guest;
+    for (int c = 0; c < seat->n; c++) {
+        const struct one_choice *choice = &seat->choices[c];
+        if (choice->type != theirs->type || choice->gpus > theirs->gpus ||
+            choice->is_mixed || choice->how.tensor > 1)
+            continue;
+        bool is_held = was_here && seat->job->held.ngpus == choice->gpus;
+        double rate = choice->rate / mine;
+        double gain =
+            urgency(seat) * rate *
+                one_lasting(round, seat->cost_s, seat->left_s, rate, is_held) -
+            loss * (1 + rules->share_min);
+        if (gain <= best->gain)
+            continue;
+        int passes = passes_beside(round, seat, choice, host);
+        if (passes != ONE_NONE)
+            *best = (struct stay){host, gain, c, passes, is_held};
+    }
+}
+
+static bool stay(const struct one_round *round, struct one_seat *seat,
+                 const struct stay *best)
+{
+    struct one_choice *choice = &seat->choices[best->choice];
+    struct firn_how how = one_how(round, seat, choice);
+    if (best->is_held && firn_plan_keep(round->plan, seat->job))
+        return true;
+    how.passes = best->passes;
+    struct firn_want want = {.gpus = choice->gpus,
+                             .types = (uint32_t)1 << choice->type,
+                             .one_type = true,
+                             .shared = true,
+                             .crowd = 2,
+                             .how = &how};
+    if (!firn_plan_join(round->plan, seat->job, &best->host->job, 1, &want))
+        return false;
+    firn_plan_tune(round->plan, seat->job, choice->tunes);
+    return true;
+}
+
+struct guest {
+    struct one_seat *seat;
+    double key;
+};
+
+static int foremost(const void *a, const void *b)
+{
+    const struct guest *x = a, *y = b;
+    int order = firn_cmp(y->key, x->key);
+    return order != 0 ? order : firn_cmp(x->seat->job->id, y->seat->job->id);
+}
+
+static size_t list_guests(const struct one_round *round, struct guest *guests)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < round->n; i++) {
+        struct one_seat *seat = &round->seats[i];
+        if (seat->is_placed || seat->with != NULL || seat->waits ||
+            !seat->job->spec.may_share || seat->n == 0)
+            continue;
+        guests[n] = (struct guest){.seat = seat};
+        for (int c = 0; c < seat->n; c++)
+            guests[n].key = fmax(guests[n].key, seat->choices[c].value /
+                                                    seat->choices[c].gpus);
+        n++;
+    }
+    if (n > 1)
+        qsort(guests, n, sizeof *guests, foremost);
+    return n < GUESTS ? n : GUESTS;
+}
+
+void one_share(struct one_round *round)
+{
+    if (!round->one->rules.share)
+        return;
+    struct guest *guests =
+        firn_view_alloc(round->view, (round->n + 1) * sizeof *guests);
+    size_t n = list_guests(round, guests);
+    for (size_t i = 0; i < n; i++) {
+        struct one_seat *seat = guests[i].seat;
+        struct stay best = {0};
+        for (size_t k = 0; k < round->n; k++)
+            if (&round->seats[k] != seat && is_open(round, &round->seats[k]))
+                try_host(round, seat, &round->seats[k], &best);
+        if (best.host == NULL || !stay(round, seat, &best))
+            continue;
+        seat->chosen = best.choice;
+        seat->is_placed = true;
+        seat->beside = best.host->job;
+    }
+}

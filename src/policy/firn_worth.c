@@ -1,0 +1,116 @@
+/* firn_worth.c - what each way of a seat is worth to the policy firn.
+ *
+ * With x the GPU-seconds that are left of a job in its most efficient way and e
+ * its rate there for each GPU, a way of rate r is worth
+ *
+ *     x^-alpha  x  r / e  x  lasting                                      (1)
+ *
+ * r / e is the GPUs' worth of work that the way does: GPUs minus what is lost
+ * by running on many. alpha says how much more a GPU counts for a short job:
+ * with 1 the sum is greatest where the sum of x_i falls fastest relative to
+ * each x_i, as in shortest remaining time first, which is optimal where speed
+ * is in proportion to GPUs; with 0 it is plain throughput. Jobs that lose by
+ * many GPUs should share them (heSRPT, Berg et al., 2020), hence between.
+ * `lasting` is what a restart leaves of it: over the time H until the job ends,
+ * `horizon` at most, a way that costs c seconds of restart does H / (H + c) of
+ * its work; what a job holds counts 1 + `keep` c / (H + c), because a change
+ * that does not pay for itself will not be the last one.
+ *
+ * A step of priority multiplies (1) by `weight`.
+ *
+ * A job that has been restarted so often that one more would exceed `restarts`
+ * an hour since its first start keeps what it holds, and so does one whose
+ * restarts would take more than the share `lost` of the time it has had GPUs.
+ */
+#include "base/fmath.h"
+#include "policy/firn.h"
+
+static const double tiny = 1e-12;
+
+double one_lasting(const struct one_round *round, double cost_s, double left_s,
+                   double rate, bool is_held)
+{
+    const struct one_rules *rules = &round->one->rules;
+    double ends_s = fmin(left_s / fmax(rate, tiny), rules->horizon_s);
+    if (is_held)
+        return 1 + rules->keep * cost_s / (ends_s + cost_s + 1e-9);
+    return cost_s > 0 ? ends_s / (ends_s + cost_s) : 1;
+}
+
+static double cost_of(const struct one_round *round, const struct firn_job *job)
+{
+    const struct one_rules *rules = &round->one->rules;
+    double cost_s =
+        job->spec.restart_s >= 0 ? job->spec.restart_s : rules->restart_s;
+    int ahead_s = rules->ahead_s < round->view->ahead_s ? rules->ahead_s
+                                                        : round->view->ahead_s;
+    return job->starts == 0 ? 0 : fmax(cost_s - ahead_s, 0);
+}
+
+static double weight_of(const struct one_round *round,
+                        const struct firn_job *job, double work, double best)
+{
+    const struct one_rules *rules = &round->one->rules;
+    double weight = fm_pow(work, -rules->alpha) / fmax(best, tiny);
+    return job->spec.priority == 0
+               ? weight
+               : weight * fm_pow(rules->weight, job->spec.priority);
+}
+
+/* May the job be restarted no more for now? */
+static bool is_settled(const struct one_round *round,
+                       const struct one_seat *seat)
+{
+    const struct one_rules *rules = &round->one->rules;
+    const struct firn_job *job = seat->job;
+    double now_s = round->view->now_s;
+    if (job->held.nparts == 0 || seat->is_guest)
+        return false;
+    double hours = fmax(now_s - job->first_start_s, 3600) / 3600;
+    if (rules->restarts > 0 && job->starts > rules->restarts * hours)
+        return true;
+    double held_s = job->held_s + now_s - job->since_s;
+    return rules->lost > 0 && job->starts > 1 &&
+           job->starts * seat->cost_s > rules->lost * held_s;
+}
+
+static void weigh(const struct one_round *round, struct one_seat *seat)
+{
+    const struct firn_job *job = seat->job, *with = seat->with;
+    seat->cost_s = cost_of(round, job);
+    seat->work = seat->left_s / fmax(seat->best, tiny);
+    seat->weight = weight_of(round, job, seat->work, seat->best);
+    if (with != NULL)
+        seat->weight_with = weight_of(
+            round, with, seat->left_with_s / fmax(seat->best_with, tiny),
+            seat->best_with);
+    seat->due_s = one_due_s(round, job);
+    if (with != NULL)
+        seat->due_s = fmin(seat->due_s, one_due_s(round, with));
+    seat->is_due = seat->due_s <= round->view->now_s;
+    seat->is_settled = is_settled(round, seat);
+}
+
+static void set_values(const struct one_round *round, struct one_seat *seat)
+{
+    for (int i = 0; i < seat->n; i++) {
+        struct one_choice *choice = &seat->choices[i];
+        choice->value = seat->weight * choice->rate *
+                        one_lasting(round, seat->cost_s, seat->left_s,
+                                    choice->rate, choice->is_held);
+        if (seat->with != NULL)
+            choice->value += seat->weight_with * choice->rate_with *
+                             one_lasting(round, seat->cost_s, seat->left_with_s,
+                                         choice->rate_with, choice->is_held);
+        if (seat->waits && !seat->is_due)
+            choice->value = 0;
+    }
+}
+
+void one_worth(struct one_round *round)
+{
+    for (size_t i = 0; i < round->n; i++) {
+        weigh(round, &round->seats[i]);
+        set_values(round, &round->seats[i]);
+    }
+}

@@ -1,0 +1,96 @@
+/* costs.c - restarts and resizes: whose number holds.
+ *
+ * Restart: --restart-cost all=TIME; else APP=TIME of the application; else
+ * what the trace or the profile has (spec.restart_s); else --restart-cost TIME.
+ * Resize: --resize-cost all=TIME; else APP=TIME; else what the profile has
+ * measured; else --resize-cost TIME; else, and without --resize-cost, none: the
+ * job is restarted.
+ *
+ * (1) A step is a resize if the engine of a host would make it one: the job
+ *     runs, has no GPU shared before and after, is run in the same way and by
+ *     itself, and its trainer can (FIRN_CAN_JOIN).
+ * (2) A change to a part of the GPUs that the job has starts no process: no
+ *     time to prepare.
+ *
+ * Cost: O(applications named) and a search of the profiles.
+ */
+#include "sim/costs.h"
+#include "sim/truth_table.h"
+#include <string.h>
+
+double costs_restart_s(const struct simengine *engine,
+                       const struct firn_job *job)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    if (options->restart_is_all)
+        return options->restart_s;
+    for (size_t i = 0; i < options->nrestarts; i++)
+        if (strcmp(options->restarts[i].app, job->spec.app) == 0)
+            return options->restarts[i].cost_s;
+    return job->spec.restart_s >= 0 ? job->spec.restart_s : options->restart_s;
+}
+
+bool costs_resize(const struct simengine *engine, const struct firn_job *job,
+                  struct firn_cost *out)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    if (!options->resizes || !firn_job_can(job, FIRN_CAN_JOIN))
+        return false;
+    *out = (struct firn_cost){options->resize_s, options->resize_prepare_s,
+                              options->resize_slowdown};
+    if (options->resize_is_all)
+        return out->pause_s >= 0;
+    for (size_t i = 0; i < options->nresize_costs; i++)
+        if (strcmp(options->resize_costs[i].app, job->spec.app) == 0) {
+            *out = options->resize_costs[i].cost;
+            return true;
+        }
+    const struct firn_profile *profile =
+        engine->table != NULL ? known_find(&engine->table->tables.known,
+                                           job->spec.app, job->type_mask)
+                                    .profile
+                              : NULL;
+    if (profile != NULL && profile->resize.pause_s >= 0)
+        *out = profile->resize;
+    return out->pause_s >= 0;
+}
+
+/* Are all GPUs of `to` among those of `from`? */
+static bool is_part(const struct firn_alloc *to, const struct firn_alloc *from)
+{
+    for (int i = 0; i < to->nparts; i++) {
+        const struct firn_part *part = &to->parts[i];
+        uint64_t left = part->gpus;
+        for (int k = 0; k < from->nparts; k++)
+            if (from->parts[k].node == part->node &&
+                from->parts[k].board == part->board)
+                left &= ~from->parts[k].gpus;
+        if (left != 0)
+            return false;
+    }
+    return true;
+}
+
+bool costs_of_resize(const struct simengine *engine,
+                     const struct firn_step *step, struct firn_cost *out)
+{
+    const struct firn_alloc *held = &step->job->held;
+    bool is_change =
+        step->kind == FIRN_STEP_RESIZE || step->kind == FIRN_STEP_MOVE;
+    if (!is_change || held->nparts == 0 || held->is_shared ||
+        step->to->is_shared || !firn_how_equal(&held->how, &step->to->how) ||
+        held->how.merged_with != FIRN_NO_JOB ||
+        !costs_resize(engine, step->job, out)) /* (1) */
+        return false;
+    if (is_part(step->to, held)) /* (2) */
+        out->prepare_s = 0;
+    return true;
+}
+
+void costs_forecast(void *state, const struct firn_job *job,
+                    struct firn_costs *out)
+{
+    const struct simengine *engine = state;
+    out->restart = (struct firn_cost){.pause_s = costs_restart_s(engine, job)};
+    out->can_resize = costs_resize(engine, job, &out->resize);
+}

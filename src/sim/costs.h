@@ -1,0 +1,27 @@
+/* costs.h - what changes of GPUs cost in a simulation.
+ *
+ * The one place that reads --restart-cost, --resize-cost and the costs of
+ * profiles: the engine charges by it, and policies are told the same.
+ */
+#ifndef SIM_COSTS_H
+#define SIM_COSTS_H
+#include "sim/simengine.h"
+
+/* Seconds of a restart of the job. */
+double costs_restart_s(const struct simengine *engine,
+                       const struct firn_job *job);
+
+/* What a resize of the job without a stop costs; false: it is restarted. */
+bool costs_resize(const struct simengine *engine, const struct firn_job *job,
+                  struct firn_cost *out);
+
+/* Is the step made without a stop? `out` is then its cost; without time to
+ * prepare where no process has to be started. */
+bool costs_of_resize(const struct simengine *engine,
+                     const struct firn_step *step, struct firn_cost *out);
+
+/* For struct firn_forecast_def. */
+void costs_forecast(void *state, const struct firn_job *job,
+                    struct firn_costs *out);
+
+#endif

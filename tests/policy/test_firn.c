@@ -1,0 +1,253 @@
+/* test_firn.c - the policy with all freedoms: order, hysteresis, bounds, notes.
+ *
+ * Unless a case says otherwise rates are the scene's: r / (1 + 0.1 (r - 1)) on
+ * r times the GPUs asked for, and a restart is believed to cost 30 s.
+ */
+#include <firn/policy.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "scene.h"
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct scene *open_scene(const char *text, const char *settings)
+{
+    return scene_new(text, firn_policy_find("firn", NULL), settings);
+}
+
+static void expect(struct scene *scene, double now_s, const char *expected)
+{
+    scene_decide(scene, now_s);
+    assert_string_equal(scene_text(scene), expected);
+}
+
+static int starts_of(const struct scene *scene, const char *name)
+{
+    return scene_job(scene, name)->starts;
+}
+
+/* When the job first got GPUs, by the log of a scene. */
+static double start_s(const char *log, const char *name)
+{
+    struct firn_buf step = {0};
+    buf_printf(&step, "START %s ", name);
+    const char *at = strstr(log, step.at);
+    buf_release(&step);
+    assert_non_null(at);
+    while (at > log && at[-1] != '\n')
+        at--;
+    return strtod(at, NULL);
+}
+
+/* ---- order ---- */
+
+static void the_job_with_less_work_left_goes_first(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 4 for 10000; "
+                                     "B wants 4 for 100",
+                                     NULL);
+    expect(scene, 0, "A: -  B: n0[0-3]");
+    scene_free(scene);
+}
+
+/* alpha 0 counts work alone: the older of two equal ways. */
+static void without_alpha_length_does_not_count(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 4 for 10000; "
+                                     "B wants 4 for 100",
+                                     "firn.alpha=0");
+    expect(scene, 0, "A: n0[0-3]  B: -");
+    scene_free(scene);
+}
+
+static void elastic_jobs_share_the_gpus(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 2 from 1 to 4; "
+                                     "B wants 2 from 1 to 4",
+                                     NULL);
+    expect(scene, 0, "A: n0[0-1]  B: n0[2-3]");
+    scene_done(scene, "B");
+    expect(scene, 1, "A: n0[0-3]");
+    scene_free(scene);
+}
+
+/* With `resize=no` a job has what it asked for. */
+static void a_freedom_can_be_switched_off(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene("1 node x 4 gpus; A wants 2 from 1 to 4", "firn.resize=no");
+    expect(scene, 0, "A: n0[0-1]");
+    scene_free(scene);
+}
+
+/* ---- restarts ---- */
+
+/* Two GPUs are free beside those of A. Four are 1.69 times as fast as two; over
+ * the 40 s that are left of A a restart of 30 s does not pay, over 900 s it
+ * does.
+ */
+static void a_change_must_pay_for_its_restart(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *text, *after;
+    } cases[] = {
+        {"1 node x 4 gpus; A wants 2 from 1 to 4 for 1000 did 960 on n0[0-1]",
+         "A: n0[0-1]"},
+        {"1 node x 4 gpus; A wants 2 from 1 to 4 for 1000 did 100 on n0[0-1]",
+         "A: n0[0-3]"},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct scene *scene = open_scene(cases[i].text, NULL);
+        expect(scene, 1, cases[i].after);
+        scene_free(scene);
+    }
+}
+
+/* Short jobs come every 100 s and would each take GPUs from A and give them
+ * back; A may be restarted twice an hour. */
+static void a_job_is_restarted_no_more_often_than_allowed(void **unused)
+{
+    (void)unused;
+    struct firn_buf text = {0};
+    buf_puts(&text, "1 node x 4 gpus; A wants 4 from 1 to 4 for 100000");
+    for (int i = 0; i < 30; i++)
+        buf_printf(&text, "; S%02d wants 2 for 30 at %d", i, 50 + 100 * i);
+    struct scene *scene = open_scene(text.at, "firn.restarts=2 firn.restart=0");
+    scene_play(scene, 3500);
+    int few = starts_of(scene, "A");
+    scene_free(scene);
+    scene = open_scene(text.at, "firn.restarts=0 firn.restart=0");
+    scene_play(scene, 3500);
+    int many = starts_of(scene, "A");
+    scene_free(scene);
+    buf_release(&text);
+    assert_in_range(few, 1, 3);
+    assert_true(many > 10);
+}
+
+/* ---- waiting ---- */
+
+/* G wants all GPUs; a job of one GPU comes every 100 s, takes 390 s and is
+ * worth more. Under first come, first served G would start at 390. */
+static struct firn_buf gang_and_stream(void)
+{
+    struct firn_buf text = {0};
+    buf_puts(&text, "1 node x 4 gpus");
+    for (int i = 0; i < 60; i++) {
+        if (i == 1)
+            buf_puts(&text, "; G wants 4 for 20000 at 100");
+        buf_printf(&text, "; S%02d wants 1 for 390 at %d", i, 100 * i);
+    }
+    return text;
+}
+
+static double gang_start_s(const char *settings)
+{
+    struct firn_buf text = gang_and_stream();
+    struct scene *scene = open_scene(text.at, settings);
+    double at_s = start_s(scene_play(scene, 1e6), "G");
+    scene_free(scene);
+    buf_release(&text);
+    return at_s;
+}
+
+static void no_job_waits_longer_than_the_bound(void **unused)
+{
+    (void)unused;
+    double fifo_s = 390 - 100; /* S00 runs from 0 to 390, G came at 100 */
+    assert_true(gang_start_s("firn.wait=0") > 5000);
+    for (int times = 2; times <= 8; times *= 2) {
+        struct firn_buf settings = {0};
+        buf_printf(&settings, "firn.wait=%d firn.wait-least=0", times);
+        double at_s = gang_start_s(settings.at);
+        buf_release(&settings);
+        /* within the time of one decision, at most 60 s apart */
+        assert_true(at_s - 100 <= times * fifo_s + 60);
+        assert_true(at_s - 100 >= times * fifo_s - 60);
+    }
+}
+
+static void a_job_may_wait_for_the_least_time_in_any_case(void **unused)
+{
+    (void)unused;
+    double at_s = gang_start_s("firn.wait=1 firn.wait-least=2000");
+    assert_true(at_s >= 2100 && at_s <= 2160);
+}
+
+/* Once G runs it is due for good: no later job stops it. */
+static void a_job_that_was_due_is_not_stopped_again(void **unused)
+{
+    (void)unused;
+    struct firn_buf text = gang_and_stream();
+    struct scene *scene = open_scene(text.at, "firn.wait=2 firn.wait-least=0");
+    scene_play(scene, 6000);
+    assert_int_equal(starts_of(scene, "G"), 1);
+    assert_int_equal(scene_job(scene, "G")->held.ngpus, 4);
+    scene_free(scene);
+    buf_release(&text);
+}
+
+/* ---- what is known of the work ---- */
+
+/* A has had 5000 s, B none: by service B is the shorter one, whatever the trace
+ * says. */
+static void without_durations_attained_service_decides(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 4 gpus; A wants 4 for 5100 did 5000; "
+                       "B wants 4 for 90000";
+    struct scene *scene = open_scene(text, "firn.knows=service");
+    expect(scene, 0, "A: -  B: n0[0-3]");
+    scene_free(scene);
+    scene = open_scene(text, "firn.knows=forecast");
+    expect(scene, 0, "A: n0[0-3]  B: -");
+    scene_free(scene);
+}
+
+/* ---- notes ---- */
+
+/* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
+ * wait for the 5000 s of A; it may wait twice as long and came 100 s ago. */
+static void waiting_and_resized_jobs_have_notes_with_numbers(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "1 node x 4 gpus; A wants 2 from 1 to 4 for 5000 on n0[0-1]; "
+        "B wants 4 for 1000000",
+        "firn.wait=2 firn.wait-least=3600");
+    scene_decide(scene, 100);
+    assert_non_null(strstr(scene_job(scene, "A")->note,
+                           "2 to 4 GPUs: 1.69 times as fast, restart 30 s"));
+    assert_non_null(strstr(scene_job(scene, "B")->note, "within 9900 s"));
+    scene_free(scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_job_with_less_work_left_goes_first),
+        cmocka_unit_test(without_alpha_length_does_not_count),
+        cmocka_unit_test(elastic_jobs_share_the_gpus),
+        cmocka_unit_test(a_freedom_can_be_switched_off),
+        cmocka_unit_test(a_change_must_pay_for_its_restart),
+        cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
+        cmocka_unit_test(no_job_waits_longer_than_the_bound),
+        cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),
+        cmocka_unit_test(a_job_that_was_due_is_not_stopped_again),
+        cmocka_unit_test(without_durations_attained_service_decides),
+        cmocka_unit_test(waiting_and_resized_jobs_have_notes_with_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
