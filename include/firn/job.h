@@ -57,6 +57,12 @@ struct firn_job_spec {
     struct firn_layout asked; /* execution plan of an application whose plans
                                * were measured (docs/plans.md) */
     long line;                /* where in the trace; 0 for none */
+    const char *user;         /* that it is charged to; NULL or "": `group` */
+    const char *project;      /* the same; NULL or "": the user's */
+    bool keeps_gpus;          /* it cannot write checkpoints nor start over:
+                               * core takes no GPU back from it */
+    bool one_node;            /* its GPUs are all on one node */
+    double deadline_s;        /* on the view's clock: to end by then; 0: none */
 };
 
 enum firn_job_state {
@@ -89,6 +95,9 @@ struct firn_job {
                              * node n is bit n % 64 of word n / 64. It stays on
                              * a node that it holds. NULL: none, as of every
                              * trace's job */
+    int gpus_cap;           /* the most GPUs that its user's share leaves it at
+                             * this moment; 0: no limit. firn_view_gpus_max()
+                             * obeys it */
 };
 
 /* GPU-seconds held until now. */
