@@ -62,6 +62,12 @@ const char config_help[] =
     "(default:\n"
     "                        the members of --socket-group)\n"
     "  --viewers LIST        users that see the queue and the cluster\n"
+    "  --shares FILE         users and projects with shares and quotas "
+    "(default:\n"
+    "                        none); read again after SIGHUP\n"
+    "  --idle-after TIME     report jobs whose GPUs are at 0 % and that make "
+    "no\n"
+    "                        progress for TIME, e.g. 30m (default: off)\n"
     "  --launcher PATH       socket of firn-launch, which runs jobs as the "
     "users "
     "who\n"
@@ -113,6 +119,8 @@ static const struct key keys[] = {
     {"viewers", offsetof(struct config, viewers), true, false},
     {"tls-cert", offsetof(struct config, tls_cert), true, false},
     {"tls-key", offsetof(struct config, tls_key), true, false},
+    {"shares", offsetof(struct config, shares), true, false},
+    {"idle-after", offsetof(struct config, idle_after), true, false},
     {"launcher", offsetof(struct config, launcher), true, false},
     {"listen-plain", offsetof(struct config, listen_plain), true, true},
     {"gpus", offsetof(struct config, gpus), true, false},
