@@ -60,10 +60,12 @@ static const struct firn_option options[] = {
                 "how much more a GPU counts for jobs with less work left"),
     FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "1200", 1, 1e9,
                 "seconds over which a restart must pay"),
-    FIRN_NUMBER(struct one, rules.keep, "keep", "2", 0, 100,
+    FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
+    FIRN_BOOL(struct one, rules.first, "first", "no",
+              "the first start of a job costs as much as a restart"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,
              "seconds of each restart that are prepared before the GPUs are "
              "free, as far as the engine can"),

@@ -34,7 +34,8 @@ struct one_rules {
     double alpha, horizon_s, keep, weight;
     int ahead_s;
     int knows;
-    bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
+    bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown,
+        first;
     double mix_min, slow_most, share_min;
     double gather_s, gather_min, pair_min, after_min, after_gain;
     double wait_times, wait_least_s, turn, due_share;
