@@ -275,6 +275,9 @@ def look(job: "Elastic") -> None:
 
 def end(job: "Elastic") -> None:
     """There is no next step."""
+    order = job.join.pending() if job.join is not None and not job.left else 0
+    if order:
+        job.join.withdraw(order, "the training ends")
     if job.preparing is not None:
         job.preparing.drop()
         job.preparing = None
