@@ -67,6 +67,7 @@ struct firn_event {
     double pause_s, prepare_s; /* RESIZED: time without training; until the new
                                 * processes were ready */
     const char *why; /* RESIZED: why not; borrowed until the next events */
+    double belief;   /* SUBMIT: as in struct firn_job; 0: exact */
 };
 
 FIRN_C_END

@@ -57,6 +57,12 @@ struct firn_job_spec {
     struct firn_layout asked; /* execution plan of an application whose plans
                                * were measured (docs/plans.md) */
     long line;                /* where in the trace; 0 for none */
+    const char *user;         /* that it is charged to; NULL or "": `group` */
+    const char *project;      /* the same; NULL or "": the user's */
+    bool keeps_gpus;          /* it cannot write checkpoints nor start over:
+                               * core takes no GPU back from it */
+    bool one_node;            /* its GPUs are all on one node */
+    double deadline_s;        /* on the view's clock: to end by then; 0: none */
 };
 
 enum firn_job_state {
@@ -89,6 +95,11 @@ struct firn_job {
                              * node n is bit n % 64 of word n / 64. It stays on
                              * a node that it holds. NULL: none, as of every
                              * trace's job */
+    double belief; /* its work as the scheduler believes it / as it is; 0: it is
+                    * exact, 1. Policies read it by the functions below */
+    int gpus_cap;  /* the most GPUs that its user's share leaves it at
+                    * this moment; 0: no limit. firn_view_gpus_max()
+                    * obeys it */
 };
 
 /* GPU-seconds held until now. */
@@ -98,8 +109,16 @@ FIRN_API double firn_job_served_gpu_s(const struct firn_job *job, double now_s);
  * the job has. */
 FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
 
-/* Seconds until it is done: at its present rate, with the rest of a restart,
- * if it runs; on the GPUs it asked for if it waits. Needs durations. */
+/* Reference seconds that it has in all, and has left, as the scheduler
+ * believes. spec.duration_s is the truth, which a simulation with errors in its
+ * forecasts of work (--noise iterations) does not tell: policies use these.
+ * Needs durations. */
+FIRN_API double firn_job_work_s(const struct firn_job *job);
+FIRN_API double firn_job_work_left_s(const struct firn_job *job, double now_s);
+
+/* Seconds until it is done, as the scheduler believes: at its present rate,
+ * with the rest of a restart, if it runs; on the GPUs it asked for if it waits.
+ * Needs durations. */
 FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
 
 /* May one set of processes train the two: do both accept it and can, with the

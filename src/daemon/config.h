@@ -2,7 +2,7 @@
  *
  *     engine: local             # backend: local or slurm
  *     gpus: 1x4:v100@16         # GPUs of the local backend; else the driver's
- *     policy: icefrog           # scheduling policy
+ *     policy: firn              # scheduling policy
  *     state: /var/lib/firn      # state directory
  *     socket: /run/firn/firn.sock
  *     listen: 127.0.0.1:7070    # TCP; needs token-file
@@ -11,6 +11,8 @@
  *     operators: ann,@admins    # users with all rights; @ names a group
  *     users: '@lab'             # users that submit jobs and change their own
  *     viewers: '@visitors'        # users that see the queue
+ *     shares: /etc/firn/shares.yaml  # shares and quotas: docs/shares.md
+ *     idle-after: 30m           # jobs that use no GPU for so long are reported
  *     launcher: /run/firn-launch/sock  # firn-launch: jobs run as their users
  *     tls-cert: /etc/firn/cert.pem  # certificate chain and key: TLS on listen
  *     tls-key: /etc/firn/key.pem
@@ -59,6 +61,8 @@ struct config {
     const char *operators, *users, *viewers; /* see daemon/access.h */
     const char *tls_cert, *tls_key;
     const char *listen_plain; /* "yes" or "no" */
+    const char *shares;       /* file of users and projects; NULL: none */
+    const char *idle_after;   /* default of idle.after; NULL: none */
     const char *launcher;     /* socket of firn-launch; NULL: none */
     const char *gpus;
     const char *allow_root;               /* "yes" or "no" */

@@ -201,6 +201,11 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
                               .seed = 1,
                               .engine = &dry->def,
                               .engine_state = dry};
+    if (loop->desk.accounts != NULL) {
+        accounts_settle(loop->desk.accounts, dry->now_s);
+        dry->accounts = accounts_copy(loop->desk.accounts);
+    }
+    as.accounts = dry->accounts;
     FIRN_TRY(round_new(&dry->round, &as, err));
     FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
@@ -216,6 +221,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
 void dryrun_close(struct dryrun *dry)
 {
     round_free(dry->round);
+    accounts_free(dry->accounts);
     vec_release(&dry->pinned);
     buf_release(&dry->gpus);
     for (size_t i = 0; i < dry->nseen; i++)

@@ -80,6 +80,7 @@ static enum firn_status open_round(struct loop *loop, struct firn_error *err)
     loop_memory_load(loop);
     loop->desk.merges = livemerge_new();
     load_merges(loop);
+    FIRN_TRY(loop_shares_open(loop, err));
     enum firn_status status = loop_new_round(loop, policy, err);
     if (status != FIRN_OK && loop_unchoose(loop, err, &policy))
         status = loop_new_round(loop, policy, err);
@@ -273,6 +274,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     desk_span_look(&loop->desk, now_s);
     *next_s = loop_retry(loop, now_s);
     loop_after_look(loop, now_s);
+    *next_s = fmin(*next_s, loop_limits_look(loop, now_s));
     if (watch->nevents == MOST_EVENTS)
         *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));

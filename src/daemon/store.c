@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "daemon/recover.h"
 #include "daemon/storework.h"
 #include <string.h>
 
@@ -56,10 +57,31 @@ static const char *const texts[SQL_N] = {
                         " AND substr(name, 1, length(?1)) = ?1 AND name < ?2"
                         " AND over <= ?3 GROUP BY name ORDER BY name",
     [SQL_PUT_ATTEMPT] = "INSERT INTO epochs (job, epoch, started_s, ended_s,"
-                        " how, exit_status, held) VALUES (?1, ?2, ?3, ?4, ?5,"
-                        " ?6, ?7) ON CONFLICT (job, epoch) DO UPDATE SET"
+                        " how, exit_status, held, gpus, since_s) VALUES (?1,"
+                        " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3) ON CONFLICT (job,"
+                        " epoch) DO UPDATE SET since_s = CASE WHEN since_s ="
+                        " started_s THEN ?3 ELSE since_s END,"
                         " started_s = ?3, ended_s = ?4, how = ?5,"
                         " exit_status = ?6, held = ?7",
+    [SQL_RESIZE_ATTEMPT] = "UPDATE epochs SET gpu_s = gpu_s + gpus * max(0,"
+                           " ?3 - since_s), since_s = max(since_s, ?3),"
+                           " gpus = ?4 WHERE job = ?1 AND epoch = ?2"
+                           " AND how < 0",
+    [SQL_KEEP_USAGE] =
+        "INSERT INTO usage (day, user, project, app, gpu_s, attempts)"
+        " SELECT CAST(e.ended_s / 86400 AS INTEGER), j.user, j.project, j.app,"
+        " e.gpu_s + e.gpus * max(0, e.ended_s - e.since_s), 1 FROM epochs AS e"
+        " JOIN jobs AS j ON j.id = e.job WHERE e.job = ?1"
+        " ON CONFLICT (day, user, project, app) DO UPDATE SET"
+        " gpu_s = gpu_s + excluded.gpu_s, attempts = attempts + 1",
+    [SQL_EACH_USAGE] =
+        "SELECT e.job, e.started_s, e.since_s, e.ended_s, e.how, e.gpu_s,"
+        " e.gpus, j.user, j.project, j.app, e.held FROM epochs AS e JOIN jobs"
+        " AS j ON j.id = e.job WHERE e.how < 0 OR e.ended_s >= ?1"
+        " ORDER BY e.job, e.epoch",
+    [SQL_EACH_KEPT_USAGE] = "SELECT day, user, project, app, gpu_s, attempts"
+                            " FROM usage WHERE (day + 1) * 86400 >= ?1"
+                            " ORDER BY day, user, project, app",
     [SQL_EACH_ATTEMPT] = "SELECT epoch, started_s, ended_s, how, exit_status,"
                          " held FROM epochs WHERE job = ?1 ORDER BY epoch",
     [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller, id)"
@@ -283,7 +305,7 @@ enum firn_status store_put_attempt(struct store *store,
                                    const struct store_attempt *attempt,
                                    struct firn_error *err)
 {
-    struct store_change change = store_change(store, SQL_PUT_ATTEMPT, 7);
+    struct store_change change = store_change(store, SQL_PUT_ATTEMPT, 8);
     store_give_int(&change, 1, attempt->job);
     store_give_int(&change, 2, attempt->number);
     store_give_real(&change, 3, attempt->started_s);
@@ -291,6 +313,7 @@ enum firn_status store_put_attempt(struct store *store,
     store_give_int(&change, 5, attempt->end);
     store_give_int(&change, 6, attempt->exit_status);
     store_give_text(store, &change, 7, attempt->held);
+    store_give_real(&change, 8, recover_gpus(attempt->held));
     return store_apply(store, &change, err);
 }
 

@@ -75,6 +75,18 @@ static const char *const own_steps[] = {
     "",
     /* 8: what a trainer can do, and the rule of its batch */
     "",
+    /* 9: how an application trains */
+    "",
+    /* 10: processes of a job, and what it waits for */
+    "",
+    /* 11: GPU-seconds of an attempt up to since_s, GPUs from then on; and
+     * the sums of attempts that are kept no longer */
+    "ALTER TABLE epochs ADD COLUMN gpu_s REAL NOT NULL DEFAULT 0;"
+    "ALTER TABLE epochs ADD COLUMN since_s REAL NOT NULL DEFAULT 0;"
+    "ALTER TABLE epochs ADD COLUMN gpus REAL NOT NULL DEFAULT 0;"
+    "CREATE TABLE usage (day INTEGER, user TEXT, project TEXT, app TEXT,"
+    " gpu_s REAL, attempts INTEGER, PRIMARY KEY (day, user, project, app))"
+    " WITHOUT ROWID;",
 };
 
 static const char *sql_type(const struct job_field *field)
