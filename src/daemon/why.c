@@ -473,7 +473,7 @@ static struct answer explain(const struct loop *loop,
             a.next_s = firn_job_left_s(in_round, dock_now_s(&loop->dock));
         if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
             in_trouble(loop, &a);
-        else if (job->state == LIVE_STARTING)
+        else if (job->state == LIVE_STARTING || job->state == LIVE_RUNNING)
             in_line(loop, job, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
