@@ -64,7 +64,7 @@ CLIENTLACKS := $(strip $(foreach p,libcurl jansson,$(shell \
 CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
 CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
-               src/cli/curlcalls.c) \
+               src/cli/curlcalls.c src/cli/topmodel.c src/cli/toppage.c) \
              $(patsubst %,src/cli/cmd_%.c,board cancel drain eta events hold logs ls \
                nodes plan policy priority release resize show submit token \
                top undrain wait whatif why)
@@ -629,9 +629,15 @@ deb:
 deb-test: deb
 	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh tests/deb/admin.sh
 
+PYTHON ?= python3
+
+# The pages as a static folder with a search; with the help of all commands if
+# firn is built.
+site:
+	$(Q)FIRN=$(BUILD)/firn $(PYTHON) tools/site.py $(BUILD)/site
+
 # A wheel of the Python package for this machine, without a network. Needs
 # setuptools and wheel in PYTHON.
-PYTHON ?= python3
 WHEELS ?= $(BUILD)/wheels
 wheel:
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
@@ -730,6 +736,7 @@ help:
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make deb        Debian packages, into $(BUILD)/deb'
 	@echo 'make deb-test   installs, upgrades and purges them in a bare Debian (root)'
+	@echo 'make site       the pages as a static folder with a search, into build/site'
 	@echo 'make wheel      a wheel of the Python package, into $(WHEELS)'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
 	@echo 'make format     clang-format over all C files'
@@ -742,7 +749,7 @@ FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
-        wheel man deb deb-test install \
+        site wheel man deb deb-test install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \

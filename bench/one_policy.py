@@ -201,13 +201,8 @@ def results_of(name, args, noise, cache):
         if args.cache:
             with open(args.cache, "w") as out:
                 json.dump(cache, out)
-    values = args.set.replace(",", ", ")
-    extra = ""
-    if "restart-cost: 260" in workload[1]:
-        extra = "restart=260"
     ours = run(scenario(name, workload,
-                        [("firn", "firn",
-                          ", ".join(v for v in (extra, values) if v))],
+                        [("firn", "firn", args.set.replace(",", ", "))],
                         args.tune, noise), args)
     return found, ours["firn"] if ours else None
 

@@ -98,6 +98,8 @@ struct firn_job {
     int gpus_cap;           /* the most GPUs that its user's share leaves it at
                              * this moment; 0: no limit. firn_view_gpus_max()
                              * obeys it */
+    double belief; /* its work as the scheduler believes it / as it is; 0: it is
+                    * exact, 1. Policies read it by the functions below */
 };
 
 /* GPU-seconds held until now. */
@@ -107,8 +109,16 @@ FIRN_API double firn_job_served_gpu_s(const struct firn_job *job, double now_s);
  * the job has. */
 FIRN_API double firn_job_done_s(const struct firn_job *job, double now_s);
 
-/* Seconds until it is done: at its present rate, with the rest of a restart,
- * if it runs; on the GPUs it asked for if it waits. Needs durations. */
+/* Reference seconds that it has in all, and has left, as the scheduler
+ * believes. spec.duration_s is the truth, which a simulation with errors in its
+ * forecasts of work (--noise iterations) does not tell: policies use these.
+ * Needs durations. */
+FIRN_API double firn_job_work_s(const struct firn_job *job);
+FIRN_API double firn_job_work_left_s(const struct firn_job *job, double now_s);
+
+/* Seconds until it is done, as the scheduler believes: at its present rate,
+ * with the rest of a restart, if it runs; on the GPUs it asked for if it waits.
+ * Needs durations. */
 FIRN_API double firn_job_left_s(const struct firn_job *job, double now_s);
 
 /* May one set of processes train the two: do both accept it and can, with the

@@ -66,6 +66,13 @@ firn_view_foremost(const struct firn_view *view, size_t least, size_t *n);
 typedef int firn_job_order(const struct firn_job *a, const struct firn_job *b,
                            const struct firn_view *view, const void *arg);
 
+/* The same with the first of each kind by `order`, ties by id, instead of by
+ * id: for policies that serve by work left or by another order. O(jobs), and
+ * the sort of the waiting ones. */
+FIRN_API const struct firn_job *const *
+firn_view_foremost_by(const struct firn_view *view, size_t least,
+                      firn_job_order *order, const void *arg, size_t *n);
+
 /* All jobs in the order given, ties by id. A fresh array each call. `arg` is
  * passed to `order` and may be NULL. O(n log n). */
 FIRN_API const struct firn_job **firn_view_sorted(const struct firn_view *view,

@@ -55,7 +55,7 @@ double firn_view_left_s(const struct firn_view *view,
     struct firn_way able = as_able(job, way);
     if (forecast != NULL && forecast->left_s != NULL)
         return forecast->left_s(view->forecaster, job, &able, view->now_s);
-    double left_s = job->spec.duration_s - firn_job_done_s(job, view->now_s);
+    double left_s = firn_job_work_left_s(job, view->now_s);
     double rate = firn_view_rate(view, job, way);
     return rate == 0 ? INFINITY : left_s / rate;
 }

@@ -24,9 +24,21 @@ double firn_job_done_s(const struct firn_job *job, double now_s)
     return done_s > job->spec.duration_s ? job->spec.duration_s : done_s;
 }
 
-double firn_job_left_s(const struct firn_job *job, double now_s)
+double firn_job_work_s(const struct firn_job *job)
+{
+    return job->belief > 0 ? job->spec.duration_s * job->belief
+                           : job->spec.duration_s;
+}
+
+double firn_job_work_left_s(const struct firn_job *job, double now_s)
 {
     double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    return job->belief > 0 ? left_s * job->belief : left_s;
+}
+
+double firn_job_left_s(const struct firn_job *job, double now_s)
+{
+    double left_s = firn_job_work_left_s(job, now_s);
     if (job->state != FIRN_JOB_RUNNING || job->rate <= 0)
         return left_s;
     double restart_s = job->resumes_s > now_s ? job->resumes_s - now_s : 0;

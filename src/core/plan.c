@@ -501,13 +501,14 @@ void firn_plan_tune(struct firn_plan *plan, const struct firn_job *job,
                     unsigned tunes)
 {
     const struct firn_alloc *has = firn_plan_of(plan, job);
-    const struct plan_entry *latest = plan_entry_of(plan, job);
+    int latest = plan->latest.at[job->slot];
     if (has->nparts == 0)
         FIRN_BUG("job %d has no GPUs to be tuned on", job->id);
     struct plan_entry entry = {.job = job,
                                .kind = PLAN_HOLD,
                                .alloc = *has,
-                               .in_map = latest == NULL || latest->in_map};
+                               .in_map = latest == 0 ||
+                                         plan->entries.at[latest - 1].in_map};
     record_tuned(plan, entry, tunes);
 }
 

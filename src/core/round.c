@@ -223,6 +223,9 @@ enum firn_status round_event(struct round *round,
     case FIRN_EVENT_SUBMIT:
         FIRN_TRY(state_submit(&round->state, event->job, event->spec,
                               event->at_s, err));
+        if (event->belief > 0)
+            state_believe(&round->state, state_job(&round->state, event->job),
+                          event->belief, event->at_s);
         break;
     case FIRN_EVENT_DONE:
     case FIRN_EVENT_FAIL:
@@ -239,6 +242,7 @@ enum firn_status round_event(struct round *round,
     case FIRN_EVENT_LEFT:
     case FIRN_EVENT_TAKEN:
     case FIRN_EVENT_INBOX:
+    case FIRN_EVENT_BARS:
     case FIRN_EVENT_RESIZED:
         return firn_fail(err, FIRN_EINVAL,
                          "a live engine's event of job %d is not for the round",

@@ -321,6 +321,16 @@ void state_correct(struct state *state, struct firn_job *job, double duration_s,
         rank_in(state, job, now_s);
 }
 
+void state_believe(struct state *state, struct firn_job *job, double belief,
+                   double now_s)
+{
+    if (state->policy->rank != NULL)
+        rank_out(state, job);
+    job->belief = belief;
+    if (state->policy->rank != NULL)
+        rank_in(state, job, now_s);
+}
+
 void state_end(struct state *state, struct firn_job *job, double now_s)
 {
     struct state_job *sj = state->by_slot.at[job->slot];

@@ -78,6 +78,9 @@ void state_hold(struct state *state, struct firn_job *job,
                 const struct firn_alloc *alloc, double now_s);
 void state_report(struct state *state, struct firn_job *job,
                   const struct firn_report *report, double now_s);
+/* A job that waits since now has that much work by belief (struct firn_job). */
+void state_believe(struct state *state, struct firn_job *job, double belief,
+                   double now_s);
 /* Replaces a guessed duration by a better guess. */
 void state_correct(struct state *state, struct firn_job *job, double duration_s,
                    double now_s);

@@ -77,26 +77,6 @@ static bool counts(struct kind *kinds, const struct firn_job *job, int gpus_up)
     return kinds[i].n++ < FILLS * (gpus_up / gpus + 1);
 }
 
-const struct firn_job *const *firn_view_foremost(const struct firn_view *view,
-                                                 size_t least, size_t *n)
-{
-    if (view->nwaiting <= least) {
-        *n = view->njobs;
-        return firn_view_jobs(view);
-    }
-    struct kind kinds[KINDS] = {{0}};
-    const struct firn_job **out =
-        arena_alloc(view->scratch, (view->njobs + 1) * sizeof *out);
-    const struct state *state = view->state;
-    size_t count = 0;
-    for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->gated == GATE_OPEN && (sj->job.state == FIRN_JOB_RUNNING ||
-                                       counts(kinds, &sj->job, view->gpus_up)))
-            out[count++] = &sj->job;
-    *n = count;
-    return out;
-}
-
 struct sorting {
     const struct firn_view *view;
     firn_job_order *order;
@@ -123,6 +103,51 @@ static void sort_jobs(const struct sorting *s, const struct firn_job **jobs,
                          : jobs[b++];
     while (a < half)
         jobs[to++] = spare[a++];
+}
+
+/* The waiting jobs in that order; NULL: by id. */
+static const struct firn_job **queue_of(const struct firn_view *view,
+                                        firn_job_order *order, const void *arg)
+{
+    const struct firn_job **queue =
+        collect(view, FIRN_JOB_WAITING, view->nwaiting);
+    if (order != NULL) {
+        struct sorting sorting = {
+            view, order, arg,
+            arena_alloc(view->scratch, (view->nwaiting + 1) * sizeof *queue)};
+        sort_jobs(&sorting, queue, view->nwaiting);
+    }
+    return queue;
+}
+
+const struct firn_job *const *
+firn_view_foremost_by(const struct firn_view *view, size_t least,
+                      firn_job_order *order, const void *arg, size_t *n)
+{
+    if (view->nwaiting <= least) {
+        *n = view->njobs;
+        return firn_view_jobs(view);
+    }
+    struct kind kinds[KINDS] = {{0}};
+    const struct state *state = view->state;
+    const struct firn_job **queue = queue_of(view, order, arg);
+    const struct firn_job **out =
+        arena_alloc(view->scratch, (view->njobs + 1) * sizeof *out);
+    bool *is_in = arena_alloc(view->scratch, state->by_slot.n + 1);
+    size_t count = 0;
+    for (size_t i = 0; i < view->nwaiting; i++)
+        is_in[queue[i]->slot] = counts(kinds, queue[i], view->gpus_up);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.state == FIRN_JOB_RUNNING || is_in[sj->job.slot])
+            out[count++] = &sj->job;
+    *n = count;
+    return out;
+}
+
+const struct firn_job *const *firn_view_foremost(const struct firn_view *view,
+                                                 size_t least, size_t *n)
+{
+    return firn_view_foremost_by(view, least, NULL, NULL, n);
 }
 
 const struct firn_job **firn_view_sorted(const struct firn_view *view,

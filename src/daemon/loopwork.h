@@ -138,6 +138,11 @@ void loop_stopped_text(const struct live_job *job, int end, double ran_s,
 struct firn_engine_host loop_engine_host(struct loop *loop);
 void loop_engine_init(struct loop *loop);
 void loop_event(struct loop *loop, const struct firn_event *event);
+/* --- what the engine does not let jobs have: loop_bars.c ------------------ */
+
+/* FIRN_NO_JOB: all jobs. */
+void loop_bars_event(struct loop *loop, firn_job_id id);
+
 /* --- jobs of the cluster's own queue: loop_inbox.c ----------------------- */
 
 void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);

@@ -78,6 +78,8 @@ static struct stock take_stock(const struct loop *loop,
         int nfree = state->map.node_free[i];
         stock.free += nfree;
         stock.up += node->is_up ? node->ngpus : 0;
+        if (firn_job_is_barred(job, i))
+            continue;
         if (!(job->type_mask >> node->type & 1)) {
             if (nfree > 0 && gib > 0 && job->spec.mem_gib > gib)
                 stock.lacks_memory = true;
@@ -400,6 +402,20 @@ static void waits(const struct loop *loop, const struct firn_job *job,
     }
 }
 
+/* The cluster's own scheduler does not let it have some GPUs that are free. */
+static void add_bars(const struct loop *loop, const struct live_job *job,
+                     struct answer *a)
+{
+    struct firn_bars bars;
+    if (a->reason == LIVE_BECAUSE_NEW ||
+        !dock_bars(&loop->dock, job->id, &bars) || bars.why[0] == '\0')
+        return;
+    size_t n = strlen(a->text);
+    snprintf(a->text + n, sizeof a->text - n, "; engine %s: %s",
+             loop->dock.engine->name, bars.why);
+    a->reason = LIVE_BECAUSE_ENGINE;
+}
+
 /* It is not in the round. */
 static void is_away(const struct loop *loop, const struct live_job *job,
                     const struct track *track, struct answer *a)
@@ -460,6 +476,7 @@ static struct answer explain(const struct loop *loop,
             in_line(loop, job, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
+        add_bars(loop, job, &a);
         if (a.reason == LIVE_BECAUSE_CAPACITY && job->ask.may_share &&
             dock_no_sharing(&loop->dock) != NULL)
             snprintf(a.next, sizeof a.next, "it may share and cannot: %.200s",

@@ -71,6 +71,7 @@ static void turn(void *state)
         if (job->base.held.nparts > 0 && (has_changes || now_s >= job->look_s))
             slurm_look(slurm, job);
     }
+    slurm_bars_end(slurm);
     start_all(slurm);
     slurm_poll(slurm);
 }
@@ -103,6 +104,7 @@ static void close_engine(void *state)
     for (size_t i = 0; i < slurm->releases.n; i++)
         holding_release(&slurm->releases.at[i].held);
     slurm_inbox_close(slurm);
+    slurm_bars_close(slurm);
     roster_close(&slurm->roster);
     commands_close(slurm->commands);
     vec_release(&slurm->releases);
@@ -247,7 +249,10 @@ static const char *job_trouble(void *state, firn_job_id id)
 {
     struct slurm *slurm = state;
     const struct slurmjob *job = slurm_find(slurm, id);
+    struct firn_bars bars;
     buf_clear(&slurm->job_trouble);
+    if (job == NULL && slurm_bars(slurm, id, &bars) && bars.until_s > 0)
+        return bars.why;
     if (job == NULL || job->has_pid)
         return NULL;
     if (job->refusal[0] != '\0')
@@ -257,6 +262,11 @@ static const char *job_trouble(void *state, firn_job_id id)
         buf_printf(&slurm->job_trouble, "pending as Slurm job %lld: %s",
                    (long long)job->slurm_id, job->reason);
     return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
+}
+
+static bool bars(void *state, firn_job_id id, struct firn_bars *out)
+{
+    return slurm_bars(state, id, out);
 }
 
 static const char *no_sharing(void *state)
@@ -393,4 +403,5 @@ const struct firn_engine_def firn_engine_slurm = {
     .node_name = node_name,
     .node_why = node_why,
     .load = load,
+    .bars = bars,
 };

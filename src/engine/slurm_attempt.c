@@ -45,13 +45,15 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LOSSES_MAX = 8 };
 static const double cancel_every_s = 1;
-static const double slow_s = 30;       /* a longer wait is logged */
-static const double slurm_says_s = 30; /* wait for Slurm's account of an end */
+static const double slow_s = 30;        /* a longer wait is logged */
+static const double inbox_again_s = 60; /* a refused job of the inbox */
+static const double slurm_says_s = 30;  /* wait for Slurm's account of an end */
 
 /* --- asked to leave ------------------------------------------------------- */
 
@@ -148,11 +150,23 @@ static void finish(struct slurm *slurm, struct slurmjob *job,
         job->nlosses = 0;
     event.kind = kind_of(job, (enum firn_end)result->end, has_run);
     job->nlosses += result->end == FIRN_END_LOST && !job->is_refused;
+    bool gives_back = job->gives_back || job->is_refused;
+    char why[SLURM_EXCERPT + 32];
+    snprintf(why, sizeof why, "Slurm refuses it: %s", job->refusal);
+    firn_job_id id = job->base.id;
     slurm_report(slurm, event);
+    bool is_refused = job->is_refused && job->base.want.nparts > 0 &&
+                      event.kind == FIRN_EVENT_LEFT;
+    double wait_s = job->inbox[0] != '\0' ? inbox_again_s : 0;
+    if (event.kind != FIRN_EVENT_LEFT)
+        slurm_bars_drop(slurm, id);
     slurm_forget_attempt(slurm, job);
     slurm_poll_soon(slurm);
-    if (event.kind != FIRN_EVENT_LEFT || job->base.want.nparts == 0) {
+    if (event.kind != FIRN_EVENT_LEFT || job->base.want.nparts == 0 ||
+        gives_back) {
         slurm_drop(slurm, job);
+        if (is_refused)
+            slurm_bar_all(slurm, id, wait_s, why);
         return;
     }
     roster_requeue(&slurm->roster, &job->base, was_planned);

@@ -19,7 +19,10 @@
  * (2) a job is reported once, and its end once; after the first complete answer
  *     the host gets an event that says so;
  * (3) releasing a job is repeated until Slurm has it out of the inbox;
- * (4) a job that cannot be placed is left alone, and logged once.
+ * (4) a job that cannot be placed is left alone, and logged once;
+ * (5) a job that Slurm does not let go (firnd's user lacks the right) stays in
+ *     the inbox as it is, and is tried again every minute;
+ * (6) only a job that its user cancelled, or that ran, is cancelled here.
  *
  * Only shapes that an allocation of GPUs can have are placed: all on one node,
  * or whole nodes. firn has no "two GPUs on each of two nodes".
@@ -89,6 +92,8 @@ enum firn_status slurm_inbox_open(struct slurm *slurm, struct firn_error *err)
                          name);
     slurm->inbox = mem_new(1, sizeof *slurm->inbox);
     slurm->inbox->guests_due_s = INFINITY;
+    if (!slurm->is_from_file)
+        slurm_rights_check(slurm);
     return FIRN_OK;
 }
 
@@ -491,8 +496,9 @@ static void release_refused(struct slurm *slurm,
         job->base.attempt != done->more || !done->has_run ||
         !slurm_is_refusal(done) || is_too_late(done))
         return;
-    slurm_seen(slurm, job, job->slurm_id, SLURM_LOST);
+    job->is_refused = true; /* (5) */
     slurm_failure(done, job->refusal);
+    slurm_seen(slurm, job, job->slurm_id, SLURM_LOST);
 }
 
 void slurm_inbox_answer(struct slurm *slurm, const struct command_done *done)

@@ -41,14 +41,13 @@ struct patience {
     double limit_s, until_s;
 };
 
-static enum firn_status ask_once(struct slurm *slurm, const char *const *argv,
-                                 const struct patience *patience,
-                                 struct firn_buf *out, struct firn_error *err)
+enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
+                           double limit_s, struct firn_buf *out,
+                           struct firn_error *err)
 {
     struct command_done done;
     char text[SLURM_EXCERPT];
-    slurm_run(slurm, argv,
-              &(struct command){.limit_s = patience->limit_s, .tag = 0});
+    slurm_run(slurm, argv, &(struct command){.limit_s = limit_s, .tag = 0});
     while (!commands_next(slurm->commands, &done)) {
         struct pollfd fd = {.fd = commands_fd(slurm->commands),
                             .events = POLLIN};
@@ -71,7 +70,8 @@ static enum firn_status ask(struct slurm *slurm, const char *const *argv,
     double say_s = 0;
     for (;;) {
         struct firn_error why = {0};
-        enum firn_status status = ask_once(slurm, argv, patience, out, &why);
+        enum firn_status status =
+            slurm_ask(slurm, argv, patience->limit_s, out, &why);
         double now_s = clock_elapsed_s();
         if (status == FIRN_OK)
             return status;
@@ -244,7 +244,8 @@ static enum firn_status ask_all(struct slurm *slurm,
     static const char *const show[] = {"scontrol", "-o",   "-d",
                                        "show",     "node", NULL};
     struct firn_buf text = {0};
-    enum firn_status status = ask_once(slurm, version, patience, &text, err);
+    enum firn_status status =
+        slurm_ask(slurm, version, patience->limit_s, &text, err);
     if (status == FIRN_OK)
         status = slurm_version_read(bytes_of(&text), &slurm->version, err);
     buf_release(&text);

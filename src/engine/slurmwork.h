@@ -17,7 +17,9 @@
  *     slurm_start.c slurm_queue.c  a start; what squeue says
  *     slurm_attempt.c              an attempt from its start to its end
  *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
+ *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
+ *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_cell.c slurm_batch.c   the state folder's number; sbatch's
  * arguments
@@ -70,7 +72,8 @@ struct slurmjob {
     int nmissing;      /* answers in a row without the job */
     int nrevived;      /* ... with the job pending after it ran */
     bool is_withdrawn; /* we cancel it, through no fault of the job */
-    bool is_refused;   /* sbatch refused it */
+    bool is_refused;   /* sbatch or scontrol refused it */
+    bool gives_back;   /* its GPUs go back to the host at the attempt's end */
     bool is_damaged;   /* its exit file is damaged */
     bool is_unread;    /* its files or the cell are not readable yet */
     int nlosses;       /* attempts in a row that were lost */
@@ -115,6 +118,19 @@ struct slurm_orphan {
     double since_s, cancel_s;
 };
 
+/* What Slurm does not let a job have: slurm_bars.c. Times are when a bar ends;
+ * 0: there is none. */
+struct slurm_bar {
+    firn_job_id job;
+    double all_s;           /* it cannot be started at all */
+    double gpus_s, nodes_s; /* at most gpus_max GPUs; not on these nodes */
+    int gpus_max;
+    uint64_t *nodes; /* a bit each; NULL until there is one */
+    int nrefusals;
+    double last_s; /* of the last bar */
+    char why[SLURM_EXCERPT + 32];
+};
+
 struct slurm_inbox;
 
 struct slurm {
@@ -140,6 +156,7 @@ struct slurm {
     struct roster roster; /* its jobs */
     VEC(struct slurm_release) releases;
     VEC(struct slurm_orphan) orphans;
+    VEC(struct slurm_bar) bars;
     bool has_looked;  /* slurm_nodes_first() is done */
     bool has_changes; /* a file appeared in a watched folder */
 
@@ -221,11 +238,42 @@ const char *slurm_failure(const struct command_done *done,
 /* The controller itself refused; false: it may not have been reached. */
 bool slurm_is_refusal(const struct command_done *done);
 
+/* --- slurm_bars.c: what Slurm does not let a job have --------------------- */
+
+/* The job cannot be started for `for_s` seconds; 0: 2, 4, ... 60, longer each
+ * time. */
+void slurm_bar_all(struct slurm *slurm, firn_job_id id, double for_s,
+                   const char *why);
+/* For a minute: at most that many GPUs; not on the nodes of `alloc`. */
+void slurm_bar_gpus(struct slurm *slurm, firn_job_id id, int gpus_max,
+                    const char *why);
+void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
+                     const struct firn_alloc *alloc, const char *why);
+/* As firn_engine_def.bars. */
+bool slurm_bars(struct slurm *slurm, firn_job_id id, struct firn_bars *out);
+/* Ends bars whose time has come. */
+void slurm_bars_end(struct slurm *slurm);
+/* When the next one does. */
+double slurm_bars_due_s(const struct slurm *slurm);
+/* The job runs, or is over. */
+void slurm_bars_drop(struct slurm *slurm, firn_job_id id);
+void slurm_bars_close(struct slurm *slurm);
+
 /* --- slurm_open.c: discovery ---------------------------------------------- */
+
+/* Runs a command and waits for it, `limit_s` at most. FIRN_EIO: it failed. */
+enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
+                           double limit_s, struct firn_buf *out,
+                           struct firn_error *err);
 
 /* Waits for Slurm: a few seconds if an earlier answer was kept, which is then
  * used; else without end. */
 enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
+
+/* --- slurm_rights.c: may firnd's user change other users' jobs? ---------- */
+
+/* Logs it if not. */
+void slurm_rights_check(struct slurm *slurm);
 
 /* --- slurm_kept.c: the last answer of discovery, in a file ---------------- */
 

@@ -64,8 +64,6 @@ static const struct firn_option options[] = {
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
-    FIRN_NUMBER(struct one, rules.restart_s, "restart", "30", 0, 1e9,
-                "seconds a restart costs jobs that do not name a cost"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,
              "seconds of each restart that are prepared before the GPUs are "
              "free, as far as the engine can"),
@@ -109,6 +107,12 @@ static const struct firn_option options[] = {
                 "come, first served; 0: no bound"),
     FIRN_NUMBER(struct one, rules.wait_least_s, "wait-least", "10800", 0, 1e9,
                 "seconds that a job may wait whatever `wait` says"),
+    FIRN_NUMBER(struct one, rules.turn, "turn", "0.1", 1e-3, 1e3,
+                "a job that has waited so long keeps its GPUs for this share "
+                "of its wait"),
+    FIRN_NUMBER(struct one, rules.due_share, "due-share", "0.5", 0, 1,
+                "share of the GPUs of a type that all jobs which have waited "
+                "so long may have together"),
     FIRN_NUMBER(struct one, rules.restarts, "restarts", "20", 0, 1e6,
                 "the most restarts of a job in an hour; 0: no bound"),
     FIRN_NUMBER(struct one, rules.lost, "lost", "0", 0, 1,
@@ -221,8 +225,8 @@ static enum firn_status decide(void *state, const struct firn_view *view,
         .one = one, .view = view, .plan = plan, .jobs = firn_view_jobs(view)};
     rounds_begin(&one->rounds, view->now_s, view->now_s);
     for (size_t i = 0; i < view->njobs; i++)
-        one_meet(one, round.jobs[i]->id, &round.jobs[i]->spec);
-    one_queue_jobs(one, view);
+        one_meet(one, round.jobs[i]);
+    one_queue_jobs(one, view, plan);
     seat_all(&round);
     one_match(&round);
     for (size_t i = 0; i < round.n; i++) {

@@ -176,7 +176,7 @@ static void fill_menu(const struct ice_round *round, struct ice_seat *seat)
     const struct firn_view *view = round->view;
     const struct firn_job *job = seat->job;
     double best[FIRN_TYPES_MAX] = {0};
-    double left = job->spec.duration_s - firn_job_done_s(job, view->now_s);
+    double left = firn_job_work_left_s(job, view->now_s);
     size_t n;
     const struct firn_offer *offers = firn_offers(view, job, kinds, &n);
     size_t most = n + 2 * (size_t)view->cluster->ntypes + 1;
@@ -305,8 +305,7 @@ static void set_values(const struct ice_round *round, struct ice_seat *seat)
 static double work_left(const struct ice_round *round,
                         const struct firn_job *job)
 {
-    double left_s =
-        job->spec.duration_s - firn_job_done_s(job, round->view->now_s);
+    double left_s = firn_job_work_left_s(job, round->view->now_s);
     return left_s > 0 ? left_s * job->spec.gpus : 0;
 }
 

@@ -31,7 +31,7 @@ static struct lucid_seen *seen_of(const struct lucid *lucid, firn_job_id id)
 double lucid_estimate_s(const struct lucid *lucid, const struct firn_job *job)
 {
     if (lucid->estimates == LUCID_ORACLE)
-        return job->spec.duration_s;
+        return firn_job_work_s(job);
     const struct lucid_seen *seen = seen_of(lucid, job->id);
     if (seen != NULL) {
         const struct lucid_past *app = &lucid->by_app.at[seen->app - 1];

@@ -170,7 +170,7 @@ static double alone_s(const struct merger *m, const struct merger_unit *unit,
     struct firn_way way = way_of(gpus);
     double left_s = firn_view_left_s(m->view, unit->job, &way) / unit->gain;
     if (!isfinite(left_s)) /* as if it scaled */
-        left_s = unit->job->spec.duration_s * unit->job->spec.gpus / gpus;
+        left_s = firn_job_work_s(unit->job) * unit->job->spec.gpus / gpus;
     return left_s;
 }
 

@@ -68,8 +68,7 @@ static double slow_of(const struct pairing_hosts *hosts,
 double pairing_hosts_work_s(const struct pairing_hosts *hosts,
                             const struct firn_job *job)
 {
-    double done_s = firn_job_done_s(job, hosts->view->now_s);
-    return job->spec.duration_s - done_s;
+    return firn_job_work_left_s(job, hosts->view->now_s);
 }
 
 static void add_running(struct pairing_hosts *hosts, const struct firn_job *job)

@@ -23,7 +23,7 @@ static struct firn_rank rank(const void *state, const struct firn_job *job,
                              double now_s)
 {
     (void)state, (void)now_s;
-    return (struct firn_rank){job->spec.duration_s, INFINITY};
+    return (struct firn_rank){firn_job_work_s(job), INFINITY};
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,

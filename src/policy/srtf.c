@@ -29,7 +29,16 @@ static struct firn_rank rank(const void *state, const struct firn_job *job,
                              double now_s)
 {
     (void)state;
-    return (struct firn_rank){firn_job_left_s(job, now_s), INFINITY};
+    double left_s = firn_job_left_s(job, now_s);
+    if (job->belief > 0) { /* of all its work: so that it counts down */
+        bool runs = job->state == FIRN_JOB_RUNNING && job->rate > 0;
+        double restart_s =
+            runs && job->resumes_s > now_s ? job->resumes_s - now_s : 0;
+        left_s =
+            restart_s + (firn_job_work_s(job) - firn_job_done_s(job, now_s)) /
+                            (runs ? job->rate : 1);
+    }
+    return (struct firn_rank){left_s, INFINITY};
 }
 
 static enum firn_status decide(void *state, const struct firn_view *view,

@@ -197,6 +197,21 @@ void eventlog_submit(struct eventlog *log, const struct firn_job *job,
     buf_putc(out, '\n');
 }
 
+/* What ALLOC does not have, of a job that stays where it is. */
+static void put_how(struct eventlog *log, const struct firn_step *step,
+                    struct firn_buf *out)
+{
+    const struct firn_how *how = &step->to->how;
+    struct firn_buf held = {0};
+    if (step->kind != FIRN_STEP_MOVE)
+        return;
+    firn_alloc_print(&step->job->held, &held);
+    if (strcmp(held.at, log->alloc.at) == 0)
+        buf_printf(out, "\tpasses=%d tensor=%d with=%d after=%d", how->passes,
+                   how->tensor, how->merged_with, how->after);
+    buf_release(&held);
+}
+
 void eventlog_step(struct eventlog *log, const struct firn_step *step)
 {
     static const char *const kinds[] = {
@@ -218,6 +233,7 @@ void eventlog_step(struct eventlog *log, const struct firn_step *step)
     firn_alloc_print(step->to, &log->alloc);
     buf_putc(out, '\t');
     put_folded(out, log->alloc.at, log->alloc.n);
+    put_how(log, step, out);
     buf_putc(out, '\n');
 }
 

@@ -23,6 +23,8 @@
  *     T note ID "TEXT"          why it waits, by the policy, when that has
  *                               changed; a start takes it back
  *     T start ID ALLOC          likewise resize, move
+ *     T move ID ALLOC HOW       to the same ALLOC, run in another way: HOW is
+ *                               passes=N tensor=N with=ID after=ID
  *     T rate ID DONE_S RATE RESUMES_S
  *     T stop ID DONE_S preempt  or: node
  *     T done ID [FINISHED_S]    or: fail; reject with a reason behind

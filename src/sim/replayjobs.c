@@ -158,6 +158,34 @@ static enum firn_status check_size(struct replay *r,
     return FIRN_OK;
 }
 
+static bool is_same_place(const struct holding *a, const struct holding *b)
+{
+    return a->gpus.n == b->gpus.n && a->is_shared == b->is_shared &&
+           a->stages == b->stages && a->shares == b->shares &&
+           memcmp(a->gpus.at, b->gpus.at, a->gpus.n * sizeof(int)) == 0;
+}
+
+/* A job that stays on its GPUs is run in another way: the fifth column. */
+static enum firn_status check_how(struct replay *r,
+                                  const struct replay_job *job,
+                                  const struct holding *to)
+{
+    int n = 0, numbers[4];
+    const char *how = r->columns[4];
+    if (sscanf(how, "passes=%9d tensor=%9d with=%9d after=%9d%n", &numbers[0],
+               &numbers[1], &numbers[2], &numbers[3], &n) != 4 ||
+        how[n] != '\0')
+        return wrong(r, "'%.60s' is no way to run job %d", how, job->id);
+    if (!is_same_place(to, &job->held))
+        return wrong(r,
+                     "job %d is moved to other GPUs and run another way "
+                     "in one line",
+                     job->id);
+    if (strcmp(how, job->how) == 0)
+        return wrong(r, "job %d is moved to where it is", job->id);
+    return FIRN_OK;
+}
+
 static enum firn_status check_kind(struct replay *r,
                                    const struct replay_job *job,
                                    const struct holding *to)
@@ -173,9 +201,9 @@ static enum firn_status check_kind(struct replay *r,
     if (n != from->gpus.n)
         return wrong(r, "job %d is moved from %zu GPUs to %zu", job->id,
                      from->gpus.n, n);
-    if (to->is_shared == from->is_shared && to->stages == from->stages &&
-        to->shares == from->shares &&
-        memcmp(to->gpus.at, from->gpus.at, n * sizeof(int)) == 0)
+    if (r->ncolumns > 4)
+        return check_how(r, job, to);
+    if (is_same_place(to, from))
         return wrong(r, "job %d is moved to where it is", job->id);
     return FIRN_OK;
 }
@@ -195,6 +223,7 @@ static enum firn_status give(struct replay *r, struct replay_job *job,
     if (nconflicts == 0 && r->ledger.nconflicts > 0)
         r->conflict_line = r->line;
     job->held = *to;
+    str_copy(job->how, sizeof job->how, r->ncolumns > 4 ? r->columns[4] : "");
     *to = (struct holding){0};
     job->state = REPLAY_RUNNING;
     job->since_s = job->resumes_s = r->now_s;
@@ -351,7 +380,7 @@ static const struct {
     enum firn_status (*on)(struct replay *r, struct replay_job *job);
 } kinds[] = {
     {"submit", 9, 1, false, on_submit},  {"start", 4, 0, true, on_give},
-    {"resize", 4, 0, true, on_give},     {"move", 4, 0, true, on_give},
+    {"resize", 4, 0, true, on_give},     {"move", 4, 1, true, on_give},
     {"rate", 6, 0, true, on_rate},       {"stop", 5, 0, true, on_stop},
     {"done", 3, 1, true, on_done},       {"fail", 3, 1, true, on_end},
     {"reject", 4, 0, true, on_end},      {"note", 4, 0, true, on_note},

@@ -21,6 +21,7 @@ struct replay_job {
     bool may_lose;   /* its node died: it may resume with less done */
     enum replay_state state;
     struct holding held;
+    char how[80]; /* of the last move that changed the way alone; "" */
     double submitted_s, finished_s; /* by its own account */
     double duration_s;
     double since_s, held_s;         /* as in struct firn_job */

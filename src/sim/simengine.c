@@ -613,8 +613,14 @@ static void take_arrival(struct simengine *engine, struct firn_event *out)
     engine->has_spec = false; /* fetched when next asked */
     *out = (struct firn_event){.kind = FIRN_EVENT_SUBMIT,
                                .at_s = engine->world.now_s,
-                               .job = engine->next_id++,
+                               .job = engine->next_id,
                                .spec = &engine->spec};
+    const struct firn_sim_options *options = engine->world.options;
+    if (options->noise.iterations > 0)
+        out->belief = noise_iterations(
+            &options->noise, options->seed,
+            (struct noise_merge){.id = engine->next_id, .with = FIRN_NO_JOB});
+    engine->next_id++;
 }
 
 static bool next(void *state, double until_s, struct firn_event *out,

@@ -185,6 +185,28 @@ static void the_foremost_of_a_long_queue_are_some_of_each_kind(void **unused)
     scene_free(scene);
 }
 
+/* Of 50 jobs the last 10 are the shortest: by work left they are among the
+ * foremost 20, by id none of them is. */
+static void the_foremost_by_an_order_are_the_first_of_that_order(void **unused)
+{
+    (void)unused;
+    struct scene *scene = scene_new(
+        "1 node x 4 gpus; R wants 2 for 90 on n0[0-1]", &toy_greedy, NULL);
+    for (int i = 0; i < 40; i++)
+        scene_submit(scene, "J wants 1 for 50");
+    for (int i = 0; i < 10; i++)
+        scene_submit(scene, "K wants 1 for 5");
+    struct firn_view view = round_view(scene->round, 0);
+    size_t n = 0;
+    const struct firn_job *const *jobs = firn_view_foremost(&view, 10, &n);
+    expect(jobs, n, "RJJJJJJJJJJJJJJJJJJJJ");
+    jobs = firn_view_foremost_by(&view, 10, shorter_first, NULL, &n);
+    expect(jobs, n, "RJJJJJJJJJJKKKKKKKKKK");
+    for (size_t i = 1; i < n; i++)
+        assert_true(jobs[i - 1]->id < jobs[i]->id);
+    scene_free(scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +217,7 @@ int main(void)
         cmocka_unit_test(scratch_memory_is_zeroed),
         cmocka_unit_test(sorting_is_right_for_any_number_of_jobs),
         cmocka_unit_test(the_foremost_of_a_long_queue_are_some_of_each_kind),
+        cmocka_unit_test(the_foremost_by_an_order_are_the_first_of_that_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,8 +190,8 @@ static const struct {
              "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n2\n500\n0\n0\n0\n0\n0\n0\n0\n"
              "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n"
              "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n"
-             "1\n3:qqp\n7\n0\n0\n0\n1\n9\n0\n-1\n4\n30\n400\n15\n"
-             "8\n4\n30\n1\n130\n4\n"},
+             "1\n3:qqp\n7\n0\n0\n0\n1\n9\n0\n-1\n4\n1\n30\n400\n15\n"
+             "1\n8\n4\n30\n1\n130\n0\n4\n"},
     {"rubick", "firn-keep policy rubick 1\n1\n60\n"},
     {"ymir", "firn-keep policy ymir 1\n1\n120\n2\n3\n7\n1.25\n1\n4\n9\n0.5\n"
              "0\n"},

@@ -139,6 +139,7 @@ class Run:
         env = {
             "RANK": str(rank),
             "WORLD_SIZE": str(nprocs),
+            "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(self._port),
             "FIRN_JOB": self.job,
             "FIRN_ATTEMPT": str(self._attempt),

@@ -87,6 +87,15 @@ class Joins(unittest.TestCase):
                 self.assertEqual(run.resize([-1]), "done", run.why)
                 self.check(run, "adam")
 
+    def test_groups_of_torch_distributed_are_made_anew(self) -> None:
+        """Gradients go by gloo before and after."""
+        run = job(2, through="distributed")
+        self.assertEqual(run.resize([0, 1, -1]), "done", run.why)
+        self.assertEqual(run.resize([2, 1]), "done", run.why)
+        self.assertEqual(run.resize([1]), "done", run.why)
+        self.assertEqual(run.resize([0, -1]), "done", run.why)
+        self.check(run, "sgd")
+
     def test_a_dead_joiner_changes_nothing(self) -> None:
         """The old layout trains on, and the next resize works."""
         run = job(2)

@@ -244,6 +244,32 @@ static void wrong_beliefs_can_change_decisions(void **state)
     play_close(&play);
 }
 
+/* A policy that orders jobs by the work they have is told it with its errors:
+ * no policy reads the truth. */
+static void no_policy_knows_the_work_better_than_forecasts(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"sjf", "srtf", "sjf-bsbf", "sjf-ffs",
+                                           "firn"};
+    for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
+        struct play play;
+        bool has_differed = false;
+        play_open(&play, "1x4:v100",
+                  "a,0,4,100\nb,1,4,52\nc,2,4,50\nd,3,4,48\ne,4,4,46\n");
+        play_run(&play, policies[i]);
+        double plain = play.result.jct_mean_s;
+        play.options.noise.iterations = 0.6;
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            play.options.seed = seed;
+            play_run(&play, policies[i]);
+            has_differed = has_differed || play.result.jct_mean_s != plain;
+        }
+        if (!has_differed)
+            fail_msg("%s is not misled", policies[i]);
+        play_close(&play);
+    }
+}
+
 static void negative_noise_is_refused(void **state)
 {
     (void)state;
@@ -270,6 +296,7 @@ int main(void)
         cmocka_unit_test(each_partner_of_a_job_has_a_draw_of_its_own),
         cmocka_unit_test(noise_changes_reports_and_not_the_truth),
         cmocka_unit_test(wrong_beliefs_can_change_decisions),
+        cmocka_unit_test(no_policy_knows_the_work_better_than_forecasts),
         cmocka_unit_test(negative_noise_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

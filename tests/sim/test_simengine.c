@@ -146,6 +146,60 @@ static void a_job_trains_on_while_its_growth_is_prepared(void **state)
     play_close(&play);
 }
 
+/* Runs a job in as many passes as there are jobs. */
+static enum firn_status pass(void *state, const struct firn_view *view,
+                             struct firn_plan *plan)
+{
+    (void)state;
+    struct firn_how how = FIRN_HOW_AS_SUBMITTED;
+    const struct firn_job *const *jobs = firn_view_jobs(view);
+    how.passes = (int)view->njobs;
+    for (size_t i = 0; i < view->njobs; i++)
+        firn_plan_give_want(
+            plan, jobs[i],
+            &(struct firn_want){.gpus = jobs[i]->spec.gpus, .how = &how});
+    return FIRN_OK;
+}
+
+static const struct firn_policy_def passing = {
+    .size = sizeof(struct firn_policy_def),
+    .name = "passing",
+    .summary = "passes",
+    .does = FIRN_DOES_PREEMPT | FIRN_DOES_MOVE,
+    .decide = pass,
+};
+
+/* On its GPUs a is run in 1, then 2, then 1 passes: two restarts of 10 s. The
+ * replay takes that for moves, and refuses one that changes nothing. */
+static void a_move_that_changes_the_way_alone_is_replayed(void **state)
+{
+    (void)state;
+    struct play play;
+    struct firn_sim_result result;
+    play_open(&play, "1x4:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "a,0,2,100\nb,20,2,30\n");
+    play.options.restart_s = 10;
+    play.options.policy_def = &passing;
+    play.options.log_path = play.log;
+    if (firn_sim_run(&play.options, &result, &play.err) != FIRN_OK)
+        fail_msg("%s", play.err.text);
+    assert_true(play_near(result.makespan_s, 120));
+    struct firn_buf log = play_read(play.log);
+    char *move = strstr(log.at, "\n20\tmove\t0\tn0[0-1]\tpasses=2 ");
+    assert_non_null(move);
+    assert_non_null(strstr(log.at, "\n50\tmove\t0\tn0[0-1]\tpasses=1 "));
+    if (firn_sim_replay(play.log, &result, &play.err) != FIRN_OK)
+        fail_msg("%s", play.err.text);
+    strstr(log.at, "\tpasses=1 ")[8] = '2'; /* as it was before */
+    play_write(play.log, log.at);
+    assert_int_equal(firn_sim_replay(play.log, &result, &play.err),
+                     FIRN_EINVAL);
+    assert_non_null(strstr(play.err.text, "moved to where it is"));
+    buf_release(&log);
+    play_close(&play);
+}
+
 /* a has done its work at 10.1, which is seen at 15; at 12 it loses GPUs to b
  * and does no more work. The replay must see that, too. */
 static void resized_while_its_end_waits_for_the_quantum(void **state)
@@ -537,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
         cmocka_unit_test(a_resize_without_a_stop_costs_less_than_a_restart),
+        cmocka_unit_test(a_move_that_changes_the_way_alone_is_replayed),
         cmocka_unit_test(a_job_trains_on_while_its_growth_is_prepared),
         cmocka_unit_test(policies_are_told_the_costs_that_are_charged),
         cmocka_unit_test(resized_while_its_end_waits_for_the_quantum),

@@ -27,6 +27,7 @@ import contextlib
 import math
 import os
 import sys
+import threading
 import time
 from dataclasses import replace
 from typing import Any, Iterator
@@ -123,6 +124,7 @@ class Elastic(Decides, Batches):
         self._clear_turn()
         self._resizes = False
         self.preparing: preparing.Preparing | None = None
+        self.closing: threading.Thread | None = None  # of what a resize left
         self.switch_parts: dict[str, float] = {}  # seconds of the last resize
         self._open_layers()
         self._open_group()
@@ -792,6 +794,8 @@ class Elastic(Decides, Batches):
         if self.join is not None:
             preparing.end(self)
             self.join.close()
+        if self.closing is not None:
+            self.closing.join(timeout=5)
 
     def __enter__(self) -> "Elastic":
         return self

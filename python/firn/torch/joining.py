@@ -83,8 +83,10 @@ def why_not(job: "Elastic") -> str | None:
         return "its loop belongs to another library"
     if o.ablate:
         return "it is a test of what is left out"
-    if o.through == "distributed" or isinstance(job.reducer, sums.Exchange):
-        return "its gradients go by torch.distributed"
+    if sums.is_distributed(o, job.reducer) and job.device.type != "cpu":
+        return "its gradients go by NCCL"
+    if isinstance(job.reducer, sums.Exchange) and not job.reducer.is_own:
+        return "the program has a group of torch.distributed of its own"
     if o.offload:
         return "its gradients are offloaded"
     if job.place.local_nprocs != job.place.nprocs:
@@ -266,8 +268,12 @@ def _use_group(job: "Elastic", ready: Prepared) -> None:
         ready.group = Alone()
     job.group, job.reducer = ready.group, ready.reducer
     ready.group = ready.reducer = None
+    old_reducer.stop()
     # Memory of the size of the gradients is unmapped beside the next steps.
-    threading.Thread(target=_close, args=(old_reducer, old_group)).start()
+    job.closing = threading.Thread(
+        target=_close, args=(old_reducer, old_group), daemon=True
+    )
+    job.closing.start()
     if ready.place.rank == 0 and not was_first:
         job.reporter.close()
         job.reporter = Reporter(True, None)
