@@ -128,9 +128,9 @@ WORKLOADS = {  # name: cluster, options, traces to tune on, to report, seeds
                      'profiles: builtin, share: "yes", restart-cost: 60',
                      [SAMPLE % (120, "101..104", TASKS)],
                      [SAMPLE % (120, "1..8", TASKS)], 1),
-    "philly gangs": ("20x8:v100", "restart-cost: 30",
-                     ["thin:40 philly/philly_jobs.csv"],
-                     ["thin:50 philly/philly_jobs.csv"], 1),
+    "philly gangs": ("8x8:v100", "restart-cost: 30",
+                     ["thin:160 philly/philly_jobs.csv"],
+                     ["thin:150 philly/philly_jobs.csv"], 1),
     "rubick": ("8x8:a800", 'profiles: data, restart-cost: 260, interval: 60, '
                'charge-first-start: "yes"',
                ["draw:300,{21..23},0.515,num_gpus "

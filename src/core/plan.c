@@ -245,6 +245,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
 {
     struct firn_want both = *want;
     both.one_type = want->one_type || job->spec.one_type;
+    both.one_node = want->one_node || job->spec.one_node;
     if (holds_wanted(plan, job, &both) && firn_plan_keep(plan, job))
         return true;
     give_back(plan, job);
@@ -287,7 +288,8 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
 {
     const struct firn_alloc *shared = firn_plan_of(plan, host);
     if (job == host || shared->nparts == 0 || !shared->is_shared ||
-        is_barred(plan, job, shared))
+        is_barred(plan, job, shared) ||
+        (job->spec.one_node && firn_alloc_nodes(shared) > 1))
         return false;
     uint32_t types = types_beside(plan, job, shared, job->type_mask);
     for (int i = 0; i < shared->nparts; i++) {
@@ -417,6 +419,10 @@ static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
     }
     for (int i = 0; i < more.nparts; i++)
         add_part(out, &more.parts[i], more.ngpus);
+    if (job->spec.one_node && firn_alloc_nodes(out) > 1) {
+        freemap_give(plan->map, out);
+        return false;
+    }
     return true;
 }
 
@@ -475,6 +481,12 @@ void firn_plan_place(struct firn_plan *plan, const struct firn_job *job,
     if (is_barred(plan, job, alloc) && !firn_alloc_equal(alloc, &job->held)) {
         firn_plan_note(plan, job, "a node of the plan is barred to it");
         firn_plan_drop(plan, job);
+        return;
+    }
+    if (job->spec.one_node && alloc->nparts > 1 && in_order(alloc) &&
+        firn_alloc_nodes(alloc) > 1) { /* as if there were no room */
+        firn_plan_drop(plan, job);
+        firn_plan_note(plan, job, "its GPUs would be on several nodes");
         return;
     }
     give_back(plan, job);

@@ -395,6 +395,25 @@ enum firn_status desk_reenter(struct desk *desk, struct live_job *job,
 
 /* --- pinned jobs --------------------------------------------------------- */
 
+/* Charges the user of a pinned job for its GPUs, or (-1) no longer. */
+static void charge_outside(struct desk *desk, struct track *track, int sign)
+{
+    const struct live_job *job = book_job(desk->book, track->id);
+    if (desk->accounts == NULL || track->blocked.ngpus == 0)
+        return;
+    if (sign > 0)
+        track->outside_member =
+            job != NULL ? accounts_member(desk->accounts, job->ask.user,
+                                          accounts_project(desk->accounts,
+                                                           job->ask.user,
+                                                           job->ask.project))
+                        : -1;
+    if (track->outside_member >= 0)
+        accounts_hold_outside(desk->accounts, track->outside_member,
+                              sign * track->blocked.ngpus,
+                              dock_now_s(desk->dock));
+}
+
 /* Blocks those of its GPUs that are on nodes that are up. */
 static void block(struct desk *desk, struct track *track)
 {
@@ -414,12 +433,14 @@ static void block(struct desk *desk, struct track *track)
         log_warn("job %d has GPUs that are given out already", track->id);
         to->nparts = to->ngpus = 0;
     }
+    charge_outside(desk, track, 1);
 }
 
 static void unblock(struct desk *desk, struct track *track)
 {
     if (track->blocked.nparts > 0)
         round_unblock(desk->round, &track->blocked);
+    charge_outside(desk, track, -1);
     track->blocked.nparts = track->blocked.ngpus = 0;
 }
 
@@ -528,6 +549,7 @@ void desk_close(struct desk *desk)
     livehistory_free(desk->history);
     memseen_free(desk->memory);
     livemerge_free(desk->merges);
+    accounts_free(desk->accounts);
     mem_free(desk->types_text);
     if (desk->merge_key != NULL)
         buf_release(desk->merge_key);

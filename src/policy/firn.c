@@ -347,6 +347,7 @@ const struct firn_policy_def firn_policy_firn = {
     .options = options,
     .state_size = sizeof(struct one),
     .decide = decide,
+    .obeys = FIRN_OBEYS_PRIORITY,
     .init = init,
     .fini = fini,
     .observe = one_observe,
