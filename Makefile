@@ -454,7 +454,7 @@ style:
 e2e: all $(FAKENVML)
 	$(Q)$(call run,$(E2E))
 
-# Everything that ./check needs with these flags, so that its two lanes do not
+# Everything that ./check needs with these flags, so that its lanes do not
 # build the same file at the same time.
 built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS) $(CONFORMANCE)
 test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
