@@ -109,6 +109,10 @@ int forecaster_gpus_max(struct forecaster *forecaster,
 double forecaster_slowdown(struct forecaster *forecaster,
                            struct forecaster_job job,
                            struct forecaster_job other);
+/* Does it rest on no measurement of the two, nor of either beside another? */
+bool forecaster_slowdown_is_guess(struct forecaster *forecaster,
+                                  struct forecaster_job job,
+                                  struct forecaster_job other);
 /* The same with both run in these ways; 0: they make no difference. */
 double forecaster_slowdown_in(struct forecaster *forecaster,
                               struct forecaster_job job,

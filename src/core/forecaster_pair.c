@@ -213,3 +213,20 @@ double forecaster_slowdown(struct forecaster *f, struct forecaster_job job,
     double weight = f->pairs.pair_weight[at];
     return (measured + weight * f->pairs.pair_mean[at]) / (1 + weight);
 }
+
+bool forecaster_slowdown_is_guess(struct forecaster *f,
+                                  struct forecaster_job job,
+                                  struct forecaster_job other)
+{
+    if (f->priors.is_recorded)
+        return false;
+    int profile = outlook_of(f, job.key, job.job)->pair_app;
+    if (profile >= 0 &&
+        firn_profile_beside(&f->priors.known->profiles.at[profile],
+                            other.job->spec.app) > 0)
+        return false;
+    int a = number_of(f, job.job->spec.app);
+    int b = number_of(f, other.job->spec.app);
+    return a < 0 || b < 0 || f->pairs_storage == NULL ||
+           firn_pairs_xi(&f->pairs, (size_t)a, (size_t)b).extrapolated;
+}

@@ -120,6 +120,15 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(dry->loop->desk.forecast, a, b);
 }
 
+static bool is_guess(void *state, const struct firn_job *job,
+                     const struct firn_job *other)
+{
+    const struct dryrun *dry = state;
+    struct liveforecast_job a = {book_id(dry, job), job};
+    struct liveforecast_job b = {book_id(dry, other), other};
+    return liveforecast_slowdown_is_guess(dry->loop->desk.forecast, a, b);
+}
+
 static double slowdown_in(void *state, const struct firn_job *job,
                           const struct firn_way *way,
                           const struct firn_job *other,
@@ -177,6 +186,7 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .is_guess = is_guess,
                                                       .slowdown_in =
                                                           slowdown_in,
                                                       .load = load,

@@ -254,6 +254,14 @@ double liveforecast_slowdown(struct liveforecast *f,
                                with_key(f, other));
 }
 
+bool liveforecast_slowdown_is_guess(struct liveforecast *f,
+                                    struct liveforecast_job job,
+                                    struct liveforecast_job other)
+{
+    return forecaster_slowdown_is_guess(f->forecaster, with_key(f, job),
+                                        with_key(f, other));
+}
+
 double liveforecast_slowdown_in(struct liveforecast *f,
                                 struct liveforecast_job job,
                                 const struct firn_way *way,

@@ -68,6 +68,10 @@ double liveforecast_rate(struct liveforecast *forecast, firn_job_id id,
                          const struct firn_way *way);
 int liveforecast_gpus_max(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job, unsigned tunes);
+/* Does the slowdown rest on no measurement? */
+bool liveforecast_slowdown_is_guess(struct liveforecast *forecast,
+                                    struct liveforecast_job job,
+                                    struct liveforecast_job other);
 /* With both run in these ways; 0: ways make no difference to this pair. */
 double liveforecast_slowdown_in(struct liveforecast *forecast,
                                 struct liveforecast_job job,
