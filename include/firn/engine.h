@@ -106,12 +106,12 @@ struct firn_engine_def {
     /* Behind `cancel`: kills the processes of the job now, without its grace.
      * MAY be NULL: the grace cannot be cut short. */
     void (*kill)(void *state, firn_job_id job);
-    /* Sends SIGUSR2 to those processes of the job that handle it: its time
-     * limit is near. False: the job has no processes. MAY be NULL. */
-    bool (*warn)(void *state, firn_job_id job);
     /* What is barred to the job, held or waiting; false: nothing. Texts and
      * bits are valid until the next call. MAY be NULL: nothing ever is. */
     bool (*bars)(void *state, firn_job_id job, struct firn_bars *out);
+    /* Sends SIGUSR2 to those processes of the job that handle it: its time
+     * limit is near. False: the job has no processes. MAY be NULL. */
+    bool (*warn)(void *state, firn_job_id job);
 };
 
 /* The engines of this build that run real jobs, in the order of engines.def.

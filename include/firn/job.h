@@ -95,11 +95,11 @@ struct firn_job {
                              * node n is bit n % 64 of word n / 64. It stays on
                              * a node that it holds. NULL: none, as of every
                              * trace's job */
-    int gpus_cap;           /* the most GPUs that its user's share leaves it at
-                             * this moment; 0: no limit. firn_view_gpus_max()
-                             * obeys it */
     double belief; /* its work as the scheduler believes it / as it is; 0: it is
                     * exact, 1. Policies read it by the functions below */
+    int gpus_cap;  /* the most GPUs that its user's share leaves it at
+                    * this moment; 0: no limit. firn_view_gpus_max()
+                    * obeys it */
 };
 
 /* GPU-seconds held until now. */

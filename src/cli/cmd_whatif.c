@@ -17,7 +17,7 @@
 
 struct args {
     struct live_args live;
-    const char *policy, *trace;
+    const char *policy, *trace, *report;
 };
 
 static const struct flag table[] = {
@@ -27,6 +27,8 @@ static const struct flag table[] = {
     {"trace", 't', "last-TIME",
      "jobs to replay: last-7d, last-12h, ... or all (default: all)", flag_text,
      offsetof(struct args, trace)},
+    {"report", 0, "FILE", "also write a page about the runs, as 'firn report'",
+     flag_text, offsetof(struct args, report)},
     LIVE_FLAGS,
     {0},
 };
@@ -80,17 +82,23 @@ static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
 static int simulate(struct live *live, const struct args *args, char *path,
                     char *cluster)
 {
-    char policy[256];
+    char policy[256], report[4096];
     if (!str_copy(policy, sizeof policy, args->policy))
         return flags_wrong(&page, "--policy is too long");
+    if (args->report != NULL && !str_copy(report, sizeof report, args->report))
+        return flags_wrong(&page, "--report is too long");
     char sim[] = "sim", trace_flag[] = "--trace", cluster_flag[] = "--cluster",
          policy_flag[] = "--policy", out_flag[] = "-o", json[] = "json",
-         plain[] = "table";
-    char *argv[] = {sim,          trace_flag, path,
-                    cluster_flag, cluster,    policy_flag,
-                    policy,       out_flag,   live->is_json ? json : plain,
-                    NULL};
-    return cmd_sim(9, argv);
+         plain[] = "table", report_flag[] = "--report";
+    char *argv[12] = {sim,          trace_flag, path,
+                      cluster_flag, cluster,    policy_flag,
+                      policy,       out_flag,   live->is_json ? json : plain};
+    int argc = 9;
+    if (args->report != NULL) {
+        argv[argc++] = report_flag;
+        argv[argc++] = report;
+    }
+    return cmd_sim(argc, argv);
 }
 
 static int whatif(struct live *live, const struct args *args, double last_s)

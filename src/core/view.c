@@ -138,7 +138,8 @@ firn_view_foremost_by(const struct firn_view *view, size_t least,
     for (size_t i = 0; i < view->nwaiting; i++)
         is_in[queue[i]->slot] = counts(kinds, queue[i], view->gpus_up);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->job.state == FIRN_JOB_RUNNING || is_in[sj->job.slot])
+        if (sj->job.state == FIRN_JOB_RUNNING ||
+            (sj->gated == GATE_OPEN && is_in[sj->job.slot]))
             out[count++] = &sj->job;
     *n = count;
     return out;

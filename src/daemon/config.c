@@ -31,7 +31,7 @@ const char config_help[] =
     "local)\n"
     "  --policy NAME         scheduling policy, see 'firn policies'; ./mine.so "
     "loads\n"
-    "                        one from a shared object (default: icefrog)\n"
+    "                        one from a shared object (default: firn)\n"
     "  --gpus SPEC           GPUs of the local backend, e.g. 1x4:v100@16: one "
     "node\n"
     "                        with four V100 of 16 GiB (default: ask the "
@@ -491,7 +491,7 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
     if (config->engine == NULL)
         config->engine = "local";
     if (config->policy == NULL)
-        config->policy = "icefrog";
+        config->policy = "firn";
     if (config->state == NULL)
         FIRN_TRY(default_state(config, err));
     FIRN_TRY(make_absolute(config, &config->state, err));

@@ -2,7 +2,7 @@
  *
  *     engine: local             # backend: local or slurm
  *     gpus: 1x4:v100@16         # GPUs of the local backend; else the driver's
- *     policy: icefrog           # scheduling policy
+ *     policy: firn              # scheduling policy
  *     state: /var/lib/firn      # state directory
  *     socket: /run/firn/firn.sock
  *     listen: 127.0.0.1:7070    # TCP; needs token-file

@@ -1,14 +1,14 @@
 /* loop_bars.c - what the cluster's own scheduler does not let a job have.
  *
  * An engine on another scheduler (Slurm) learns that a job would not be started
- * on some nodes, with more than a number of GPUs, or anywhere at present, and says
- * so by FIRN_EVENT_BARS. Then:
+ * on some nodes, with more than some number of GPUs, or anywhere at present,
+ * and says so by FIRN_EVENT_BARS. Then:
  *
  *     nowhere for a while   the job leaves the round, waits that long with the
  *                           engine's words, and comes back: it blocks no job
  *                           behind it
  *     some nodes            they are barred to it in the round
- *     a number of GPUs      they are the most that the round gives it
+ *     a number of GPUs      the round gives it no more than these
  *
  * A job keeps GPUs that it has: a bar only matters for a start, a move or a
  * resize.

@@ -164,12 +164,7 @@ void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
     for (size_t i = 0; i < slurm->roster.jobs.n; i++)
         look_for(slurm, slurm_at(slurm, i), jobs, asked_s);
     bool is_sure = slurm_nodes_use(slurm, asked_s); /* before sweep() */
-    for (size_t i = 0; is_sure && i < slurm->roster.jobs.n; i++) {
-        struct slurmjob *job = slurm_at(slurm, i);
-        if (slurm_is_waiting(slurm, job) &&
-            slurm_is_taken(slurm, &job->base.held))
-            slurm_withdraw(slurm, job); /* foreign jobs use its GPUs */
-    }
+    slurm_pending_look(slurm, is_sure);
     sweep(slurm, jobs);
     drop_releases(slurm, jobs, asked_s);
 }

@@ -15,6 +15,7 @@
  *     slurm.c                      the engine's functions
  *     slurm_poll.c                 when Slurm is asked, where answers go
  *     slurm_start.c slurm_queue.c  a start; what squeue says
+ *     slurm_pending.c              what its reasons mean
  *     slurm_attempt.c              an attempt from its start to its end
  *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
  *     slurm_bars.c                 what Slurm does not let a job have
@@ -144,6 +145,7 @@ struct slurm {
 
     struct commands *commands;
     int version;
+    int gpu_limit; /* GPUs that firnd's association may have; 0: not known */
     struct arena text;    /* names of nodes */
     struct firn_buf spec; /* as firn_cluster_parse_spec() reads it */
     struct firn_cluster cluster;
@@ -305,6 +307,20 @@ void slurm_wake_arm(void *slurm_engine);
 
 void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s);
+
+/* --- slurm_pending.c: Slurm's reasons ------------------------------------- */
+
+enum slurm_pending {
+    SLURM_WAITS_OTHER,
+    SLURM_WAITS_PRIORITY,
+    SLURM_WAITS_RESOURCES,
+    SLURM_WAITS_NODES, /* not on these nodes */
+    SLURM_WAITS_LIMIT, /* of an association or a QOS */
+    SLURM_WAITS_NEVER, /* not as it was submitted */
+};
+enum slurm_pending slurm_pending_of(const char *reason);
+/* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */
+void slurm_pending_look(struct slurm *slurm, bool is_sure);
 
 /* --- slurm_nodes.c: scontrol's answer ------------------------------------- */
 

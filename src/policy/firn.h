@@ -4,6 +4,7 @@
  * two that are trained together, as one seat; each part reads and completes
  * the seats:
  *
+ *   firn_window.c  which jobs are looked at, if there are many
  *   firn_due.c     how long a job may wait
  *   firn_past.c    what ended jobs teach: the work of new ones, weights
  *   firn_merge.c   fine-tuning: who is trained together, who waits for whom
@@ -33,7 +34,8 @@ struct one_rules {
     double alpha, horizon_s, keep, weight;
     int ahead_s;
     int knows;
-    bool resize, batch, freeze, threads, mixed, share, merge, weights;
+    bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown,
+        first;
     double mix_min, slow_most, share_min;
     double gather_s, gather_min, pair_min, after_min, after_gain;
     double wait_times, wait_least_s, turn, due_share;
@@ -76,6 +78,11 @@ struct one_queue {
 struct one {
     struct one_rules rules;
     struct rounds rounds;
+    firn_job_id window_from, window_to; /* the last job of the window before,
+                                         * and of the latest one */
+    bool was_tight, is_tight; /* some job would have used more GPUs, before the
+                               * latest decision and in it */
+    bool gathers; /* fine-tuning jobs waited at the latest decision */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
     struct one_queue queue;
@@ -131,7 +138,8 @@ struct one_round {
     struct one *one;
     const struct firn_view *view;
     struct firn_plan *plan;
-    const struct firn_job *const *jobs; /* by id */
+    const struct firn_job *const *jobs; /* that are looked at, by id */
+    size_t njobs;
     struct one_seat *seats;
     size_t n;
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
@@ -139,8 +147,18 @@ struct one_round {
 
 /* Is nothing done of it yet? */
 bool one_is_fresh(const struct one_round *round, const struct firn_job *job);
-/* A living job, or NULL. */
+/* A job that is looked at, or NULL. */
 const struct firn_job *one_job(const struct one_round *round, firn_job_id id);
+
+/* firn_window.c */
+/* Seconds between two decisions on as many jobs. */
+double one_gap_s(const struct one *one, const struct firn_view *view);
+/* Chooses the jobs that are looked at, lets all others keep what they have, and
+ * takes the GPUs of those that run out of the plan. False: it is too early, all
+ * jobs keep what they have. */
+bool one_window(struct one_round *round);
+/* Remembers whether a job would have used more GPUs. */
+void one_loosen(const struct one_round *round);
 
 /* firn_past.c */
 void one_observe(void *state, const struct firn_event *event);

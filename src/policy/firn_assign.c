@@ -54,11 +54,19 @@ static int foremost(const void *a, const void *b)
     return order != 0 ? order : firn_cmp(x->seat->job->id, y->seat->job->id);
 }
 
+static size_t running_of(const struct one_round *round)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < round->n; i++)
+        n += runs(&round->seats[i]);
+    return n;
+}
+
 /* The seats that run and the most valuable of the others. */
 static size_t select_seats(const struct one_round *round,
                            struct one_seat **seats)
 {
-    size_t most = round->view->nrunning + POOL;
+    size_t most = running_of(round) + POOL;
     for (size_t i = 0; i < round->n; i++)
         seats[i] = &round->seats[i];
     if (round->n <= most)

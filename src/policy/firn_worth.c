@@ -38,13 +38,13 @@ double one_lasting(const struct one_round *round, double cost_s, double left_s,
 }
 
 /* What a restart and what a change without a stop cost the job in training. A
- * first start costs the same wherever it is. */
+ * first start costs nothing unless `first` says so. */
 static void set_costs(const struct one_round *round, struct one_seat *seat)
 {
     const struct firn_job *job = seat->job;
     int wanted_s = round->one->rules.ahead_s, can_s = round->view->ahead_s;
     int ahead_s = wanted_s < can_s ? wanted_s : can_s;
-    if (job->starts == 0)
+    if (job->starts == 0 && !round->one->rules.first)
         return;
     struct firn_costs costs = firn_view_costs(round->view, job);
     seat->cost_s = fmax(firn_cost_lost_s(&costs.restart) - ahead_s, 0);

@@ -126,7 +126,7 @@ units_are_valid()
         { echo "# there is no systemd-analyze"; return 0; }
     here=$(cd "$build" && pwd)
     cp debian/firnd.service "$tmp/firnd.service"
-    cp debian/firnd.firn-launch.service "$tmp/firn-launch.service"
+    cp debian/firn-launch.service "$tmp/firn-launch.service"
     sed -i -e "s|/usr/bin/firnd|$here/firnd|" -e '/^Documentation=/d' \
         -e "s|/usr/sbin/firn-launch|$here/firn-launch|" "$tmp"/*.service
     systemd-analyze verify "$tmp/firnd.service" "$tmp/firn-launch.service" \

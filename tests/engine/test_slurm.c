@@ -263,7 +263,7 @@ static void the_cause_of_an_end_is_asked_when_slurm_is_back(void **state)
     int folder = attempt_folder(host.jobs[0].folder, 1, false);
     assert_true(attempt_pid_get(folder, &pid));
     close(folder);
-    kill((pid_t)pid.pid, SIGTERM);
+    kill((pid_t)pid.pid, SIGINT); /* SIGTERM would ask for a checkpoint */
     until(has_ended);
     struct slurmjob *job = NULL;
     for (int i = 0; i < 40 && (job = slurm_find(host.state, 0)) != NULL; i++) {
