@@ -64,8 +64,6 @@ static const struct firn_option options[] = {
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
-    FIRN_BOOL(struct one, rules.first, "first", "no",
-              "the first start of a job costs as much as a restart"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,
              "seconds of each restart that are prepared before the GPUs are "
              "free, as far as the engine can"),
@@ -87,7 +85,7 @@ static const struct firn_option options[] = {
               "two jobs may share GPUs"),
     FIRN_BOOL(struct one, rules.unknown, "unknown", "no",
               "jobs of unknown memory share too"),
-    FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.9", 1, 100,
+    FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.2", 1, 100,
                 "the most that a shared GPU may slow down either job"),
     FIRN_NUMBER(struct one, rules.share_min, "share-min", "1", 0, 100,
                 "times that a guest must gain more than its host loses"),
