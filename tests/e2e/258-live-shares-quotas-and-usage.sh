@@ -29,6 +29,7 @@ is b project vision || fail "the project of b is '$value'"
 wait_why b "over quota: project vision holds 1 of 1 GPUs"
 run 0 why b
 out_has "over quota"
+out_has "held by: job 1 of $(id -un), 1 GPU"
 run 0 submit --name c --project speech --restart -- sh -c "$forever"
 wait_state c running
 run 0 submit --hold --name d -- true
