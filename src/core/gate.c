@@ -176,6 +176,8 @@ static void line_up(struct division *d)
 
 static struct account *account_at(const struct division *d, int at)
 {
+    if (d->accounts == NULL)
+        FIRN_BUG("a job has account %d, and there are no accounts", at);
     return &d->accounts->list.at[at];
 }
 
