@@ -346,7 +346,13 @@ static bool end_one(struct dryrun *dry, struct firn_error *err)
     dry->now_s = end_s > dry->now_s ? end_s : dry->now_s;
     if (pinned >= 0) {
         note_end(dry, dry->pinned.at[pinned].id);
+        const struct track *track =
+            desk_track(&dry->loop->desk, dry->pinned.at[pinned].id);
         round_unblock(dry->round, dry->pinned.at[pinned].blocked);
+        if (dry->accounts != NULL && track != NULL &&
+            track->outside_member >= 0)
+            accounts_hold_outside(dry->accounts, track->outside_member,
+                                  -track->blocked.ngpus, dry->now_s);
         dry->pinned.at[pinned] = dry->pinned.at[--dry->pinned.n];
         return true;
     }
