@@ -153,7 +153,7 @@ def run_queue(args, policy, jobs, folder):
     firnd = Firnd(args, policy, folder)
     warm_up(firnd, args, jobs)
     began = time.time()
-    waiting, told, plans, last_submit = list(jobs), [], {}, 0.0
+    waiting, told, plans = list(jobs), [], {}
     while True:
         now = time.time() - began
         while waiting and waiting[0][5] <= now:
@@ -163,7 +163,6 @@ def run_queue(args, policy, jobs, folder):
                 plans[waiting[0][0]] = (time.time(), plan)
             firnd.call("POST", "/jobs", text)
             waiting.pop(0)
-            last_submit = time.time()
         listed = firnd.get("/jobs?limit=1000")["jobs"]
         if not waiting:
             told.append((time.time(), firnd.get("/forecast")))
@@ -180,7 +179,7 @@ def run_queue(args, policy, jobs, folder):
         full = firnd.get(f"/jobs/{job['id']}")
         if not full["name"].startswith("warm-"):
             ends[full["id"]] = (full["name"], full["submitted_s"], full["ended_s"])
-    return firnd, ends, told, plans, last_submit
+    return firnd, ends, told, plans, began
 
 
 def judge_eta(ends, told):
@@ -204,7 +203,7 @@ def judge_plans(ends, plans):
     errors = []
     by_name = {name: end for name, _, end in ends.values()}
     for name, (at, plan) in plans.items():
-        finish = plan.get("finish_in_s")
+        finish = plan.get("finish_s")
         if finish is None:
             continue
         left = by_name[name] - at
@@ -243,20 +242,21 @@ def main():
         folder = os.path.join(root, policy)
         os.makedirs(folder, mode=0o700)
         jobs = (torch_jobs if args.torch else c_jobs)(args, folder)
-        firnd, ends, told, plans, _ = run_queue(args, policy, jobs, folder)
+        firnd, ends, told, plans, began = run_queue(args, policy, jobs, folder)
         live[policy] = mean([end - submit for _, submit, end in ends.values()])
         errors, signs, hits = judge_eta(ends, told)
         by_plan = judge_plans(ends, plans)
         print(f"{policy},{len(errors)},{mean(errors):.4f},{mean(signs):+.4f},{mean(hits):.3f},"
               f"{len(by_plan)},{mean([abs(e) for e in by_plan]):.4f},{live[policy]:.3f}",
               flush=True)
-        answer = firnd.firn("whatif", "--policy", args.policies, "-o", "json")
+        answer = firnd.firn("whatif", "--policy", args.policies, "-o", "json",
+                            "--trace", f"last-{time.time() - began + 0.3:.1f}s")
         if answer.returncode != 0:
             raise SystemExit("firn whatif: " + answer.stderr)
         for result in json.loads(answer.stdout)["results"]:
             whatifs[policy, result["policy"]] = result["jct_mean_s"]
         if args.show:
-            print(firnd.call("GET", "/trace"))
+            print(firnd.call("GET", "/trace?costs=1"), firnd.call("GET", "/costs"))
         firnd.close()
         if args.bar and (mean(errors) > args.bar / 100 or mean(hits) < 0.9):
             failed = True

@@ -30,6 +30,13 @@ struct firn_resize_cost {
     struct firn_cost cost;
 };
 
+/* A job of `app` beside one of `other` on the same GPUs: step time over that
+ * alone, >= 1. */
+struct firn_pair_slowdown {
+    const char *app, *other;
+    double slowdown;
+};
+
 /* How wrong predictions and reports are. The truth stays as it is. All 0: not
  * at all. The first two are deviations of a normal distribution, 0.5 is half of
  * the value; the others are limits of a uniform one. See sim/noise.h. */
@@ -157,6 +164,9 @@ struct firn_sim_options {
     size_t nresize_costs;
     bool restart_is_all; /* restart_s holds for all jobs and applications, */
     bool resize_is_all;  /* resize_s and the next two too */
+    const struct firn_pair_slowdown *pairs; /* measured pairs of applications
+                                             * that have no profile */
+    size_t npairs;
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the
