@@ -86,7 +86,8 @@ flat()
 may_pass_alone()
 {
     grep -qxF "$test" "$dir/timed" && [ ! -e "$log.first" ] &&
-        [ $rc -ne 99 ] && [ $rc -ne 134 ] && [ $rc -ne 139 ] &&
+        [ $rc -ne 99 ] && [ $rc -ne 132 ] && [ $rc -ne 134 ] &&
+        [ $rc -ne 139 ] &&
         ! grep -qE 'Sanitizer|runtime error: |^firnd?: bug at|==[0-9]+== ' \
             "$log.out" "$log.err"
 }

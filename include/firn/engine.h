@@ -30,6 +30,15 @@ struct firn_step {
     bool is_loss; /* STOP because the node died: work may be lost */
 };
 
+/* What the system that runs the jobs does not let a job have at present. */
+struct firn_bars {
+    const uint64_t *nodes; /* that it would not be started on, a bit each as in
+                            * firn_job.barred; NULL: none */
+    int gpus_max;          /* the most GPUs that it may have; 0: no limit */
+    double until_s;        /* it can be started nowhere before; 0: it can */
+    const char *why;       /* in the words of that system */
+};
+
 struct firn_engine_def {
     const char *name, *summary;
     unsigned gives; /* FIRN_NEED_*: facts about jobs that it knows */
@@ -97,6 +106,12 @@ struct firn_engine_def {
     /* Behind `cancel`: kills the processes of the job now, without its grace.
      * MAY be NULL: the grace cannot be cut short. */
     void (*kill)(void *state, firn_job_id job);
+    /* What is barred to the job, held or waiting; false: nothing. Texts and
+     * bits are valid until the next call. MAY be NULL: nothing ever is. */
+    bool (*bars)(void *state, firn_job_id job, struct firn_bars *out);
+    /* Sends SIGUSR2 to those processes of the job that handle it: its time
+     * limit is near. False: the job has no processes. MAY be NULL. */
+    bool (*warn)(void *state, firn_job_id job);
 };
 
 /* The engines of this build that run real jobs, in the order of engines.def.

@@ -21,6 +21,8 @@ enum firn_event_kind {
     FIRN_EVENT_TAKEN,   /* taken: all GPUs of this board that foreign processes
                          * use, also those held by a job that has not started */
     FIRN_EVENT_INBOX,   /* inbox: a job in the engine's own queue, or its end */
+    FIRN_EVENT_BARS,    /* job: what `bars` says of it has changed; FIRN_NO_JOB:
+                         * of any job */
     FIRN_EVENT_RESIZED, /* job, attempt: a resize of the running attempt is
                          * over; is_resized: done, else it is restarted */
 };

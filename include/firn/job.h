@@ -57,6 +57,12 @@ struct firn_job_spec {
     struct firn_layout asked; /* execution plan of an application whose plans
                                * were measured (docs/plans.md) */
     long line;                /* where in the trace; 0 for none */
+    const char *user;         /* that it is charged to; NULL or "": `group` */
+    const char *project;      /* the same; NULL or "": the user's */
+    bool keeps_gpus;          /* it cannot write checkpoints nor start over:
+                               * core takes no GPU back from it */
+    bool one_node;            /* its GPUs are all on one node */
+    double deadline_s;        /* on the view's clock: to end by then; 0: none */
 };
 
 enum firn_job_state {
@@ -91,6 +97,9 @@ struct firn_job {
                              * trace's job */
     double belief; /* its work as the scheduler believes it / as it is; 0: it is
                     * exact, 1. Policies read it by the functions below */
+    int gpus_cap;  /* the most GPUs that its user's share leaves it at
+                    * this moment; 0: no limit. firn_view_gpus_max()
+                    * obeys it */
 };
 
 /* GPU-seconds held until now. */

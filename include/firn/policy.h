@@ -39,6 +39,13 @@ enum firn_does {
                             * for, on fewer GPUs than that plan needs */
 };
 
+/* What a policy does by itself; shares, quotas and (under policies that
+ * preempt) deadlines are core's: docs/shares.md. */
+enum firn_obeys {
+    FIRN_OBEYS_PRIORITY = 1, /* of two equal jobs the one with the higher
+                              * spec.priority goes first */
+};
+
 /* A job's place in the order of service: lower keys first, ties by id. */
 struct firn_rank {
     double key;     /* not NaN */
@@ -89,6 +96,8 @@ struct firn_policy_def {
     void (*save)(const void *state, struct firn_buf *out);
     enum firn_status (*load)(void *state, struct firn_bytes in,
                              struct firn_error *err);
+
+    unsigned obeys; /* FIRN_OBEYS_* */
 };
 
 /* The rank of first come, first served: by the time of submission, which a job

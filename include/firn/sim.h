@@ -162,8 +162,13 @@ struct firn_sim_options {
     const struct firn_resize_cost *resize_costs; /* by application: before what
                                                   * a profile has */
     size_t nresize_costs;
-    bool restart_is_all; /* restart_s holds for all jobs and applications, */
-    bool resize_is_all;  /* resize_s and the next two too */
+    bool restart_is_all;    /* restart_s holds for all jobs and applications, */
+    bool resize_is_all;     /* resize_s and the next two too */
+    const char *accounts;   /* file of users, projects, shares and quotas
+                             * (docs/shares.md); NULL: none. The user of a job
+                             * without one is its group */
+    const char *usage_path; /* with `accounts`: GPU-hours of each, as CSV; NULL:
+                             * no file */
     const struct firn_pair_slowdown *pairs; /* measured pairs of applications
                                              * that have no profile */
     size_t npairs;

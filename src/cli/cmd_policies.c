@@ -46,6 +46,21 @@ static void put_words(const struct word *words, unsigned mask, bool is_json,
         buf_putc(out, '-');
 }
 
+/* Which wishes of users decide under this policy. Shares and quotas: all of
+ * them, by core; deadlines: where running jobs can be stopped. */
+static void put_obeys(const struct firn_policy_def *policy, bool is_json,
+                      struct firn_buf *out)
+{
+    static const struct word words[] = {
+        {1, "shares"}, {2, "priorities"}, {4, "deadlines"}, {0, NULL}};
+    unsigned mask = 1;
+    if (policy->obeys & FIRN_OBEYS_PRIORITY)
+        mask |= 2;
+    if (policy->does & FIRN_DOES_PREEMPT)
+        mask |= 4;
+    put_words(words, mask, is_json, out);
+}
+
 static void put_option_json(const struct firn_option *option,
                             struct firn_buf *out)
 {
@@ -78,6 +93,8 @@ static void put_json(const struct firn_policy_def *policy, struct firn_buf *out)
     put_words(does_words, policy->does, true, out);
     buf_puts(out, "],\"needs\":[");
     put_words(need_words, policy->needs, true, out);
+    buf_puts(out, "],\"obeys\":[");
+    put_obeys(policy, true, out);
     buf_puts(out, "],\"options\":[");
     for (const struct firn_option *o = policy->options; o && o->name; o++) {
         buf_puts(out, o == policy->options ? "" : ",");
@@ -122,6 +139,8 @@ static void put_one(const struct firn_policy_def *policy, struct firn_buf *out)
     put_words(does_words, policy->does, false, out);
     buf_puts(out, "\n  needs  ");
     put_words(need_words, policy->needs, false, out);
+    buf_puts(out, "\n  obeys  ");
+    put_obeys(policy, false, out);
     buf_putc(out, '\n');
     if (policy->options && policy->options->name)
         put_options(&policy, 1, out);
@@ -130,23 +149,26 @@ static void put_one(const struct firn_policy_def *policy, struct firn_buf *out)
 static void put_list(const struct firn_policy_def *const *all, size_t n,
                      struct firn_buf *out)
 {
-    static const char *const heads[] = {"policy", "summary", "may", "needs",
-                                        "from"};
+    static const char *const heads[] = {"policy", "summary", "may",
+                                        "needs",  "obeys",   "from"};
     struct table table;
-    table_init(&table, "lllll");
+    table_init(&table, "llllll");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
     for (size_t i = 0; i < n; i++) {
-        struct firn_buf does = {0}, needs = {0};
+        struct firn_buf does = {0}, needs = {0}, obeys = {0};
+        put_obeys(all[i], false, &obeys);
         put_words(does_words, all[i]->does, false, &does);
         put_words(need_words, all[i]->needs, false, &needs);
         table_cell(&table, all[i]->name);
         table_cell(&table, all[i]->summary);
         table_cell(&table, does.at);
         table_cell(&table, needs.at);
+        table_cell(&table, obeys.at);
         table_cell(&table, all[i]->paper ? all[i]->paper : "-");
         buf_release(&does);
         buf_release(&needs);
+        buf_release(&obeys);
     }
     table_print(&table, out);
     table_release(&table);

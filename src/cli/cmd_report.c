@@ -8,12 +8,18 @@
 #include <stdio.h>
 
 struct args {
-    const char *out;
+    const char *out, *charts;
+    bool is_png;
 };
 
 static const struct flag table[] = {
     {"out", 'o', "FILE", "output file (default: report.html)", flag_text,
      offsetof(struct args, out)},
+    {"charts", 0, "DIR", "also write each chart as an SVG file into DIR",
+     flag_text, offsetof(struct args, charts)},
+    {"png", 0, NULL,
+     "with --charts: also as PNG (needs rsvg-convert of librsvg2-bin)",
+     flag_yes, offsetof(struct args, is_png)},
     {0},
 };
 
@@ -39,6 +45,8 @@ int cmd_report(int argc, char **argv)
     int rc = flags_parse(&page, &args, &argc, argv);
     if (rc < 0)
         rc = flags_operands(&page, argc, argv, 1, 1000, "DIR");
+    if (rc < 0 && args.is_png && args.charts == NULL)
+        rc = flags_wrong(&page, "--png needs --charts DIR");
     if (rc >= 0)
         return rc;
     for (int i = 1; i < argc && status == FIRN_OK; i++)
@@ -46,6 +54,9 @@ int cmd_report(int argc, char **argv)
     if (status == FIRN_OK) {
         report_page(&report, &text);
         status = output_file(args.out, &text, &err);
+    }
+    if (status == FIRN_OK && args.charts != NULL) {
+        status = report_charts(&text, args.charts, args.is_png, &err);
     }
     if (status != FIRN_OK)
         fprintf(stderr, "firn report: %s\n", err.text);

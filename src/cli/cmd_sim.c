@@ -83,7 +83,7 @@ static enum firn_status run_one(void *arg, size_t task,
     const struct batch *batch = arg;
     const char *dir = files_dir(batch);
     struct firn_sim_options options = batch->args->options;
-    struct firn_buf paths[3] = {{0}};
+    struct firn_buf paths[4] = {{0}};
     static const char *const kinds[] = {"jobs.csv", "timeline.csv"};
     options.trace = trace_of(batch, task);
     options.policy = policy_of(batch, task);
@@ -93,11 +93,14 @@ static enum firn_status run_one(void *arg, size_t task,
     for (int i = 0; dir && i < 2; i++)
         path_of(batch, task, dir, kinds[i], &paths[i]);
     log_path_of(batch, task, &paths[2]);
+    if (dir && options.accounts != NULL)
+        path_of(batch, task, dir, "usage.csv", &paths[3]);
+    options.usage_path = paths[3].at;
     options.jobs_path = paths[0].at;
     options.timeline_path = paths[1].at;
     options.log_path = paths[2].at;
     enum firn_status status = firn_sim_run(&options, out, err);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         buf_release(&paths[i]);
     return status;
 }

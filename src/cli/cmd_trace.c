@@ -130,8 +130,9 @@ struct convert_args {
 
 static const struct flag convert_flags[] = {
     {"from", 0, "PROGRAM",
-     "read a table of another program: sacct (output of 'sacct -a -P -o "
-     "JobID,User,Submit,ElapsedRaw,AllocTRES')",
+     "read what another program wrote: sacct (output of 'sacct -a -P -o "
+     "JobID,User,Submit,ElapsedRaw,AllocTRES') or kube (output of 'kubectl "
+     "get pods -A -o json')",
      flag_text, offsetof(struct convert_args, from)},
     {"map", 0, "FIELD=COLUMN,...",
      "read any table with a line of names: which column holds name, submit, "

@@ -17,7 +17,7 @@
 
 struct args {
     struct live_args live;
-    const char *policy, *trace;
+    const char *policy, *trace, *report;
 };
 
 static const struct flag table[] = {
@@ -27,6 +27,8 @@ static const struct flag table[] = {
     {"trace", 't', "last-TIME",
      "jobs to replay: last-7d, last-12h, ... or all (default: all)", flag_text,
      offsetof(struct args, trace)},
+    {"report", 0, "FILE", "also write a page about the runs, as 'firn report'",
+     flag_text, offsetof(struct args, report)},
     LIVE_FLAGS,
     {0},
 };
@@ -125,33 +127,46 @@ static void fetch_measured(struct live *live, struct measured *out)
     json_decref(answer);
 }
 
+/* The options behind the first `argc`; returns how many words there are. */
+static int add_measured(struct measured *measured, char **argv, int argc)
+{
+    static char charge[] = "--charge-first-start", pairs[] = "--pair-slowdown",
+                resizes[] = "--resize-cost";
+    if (measured->has_starts)
+        argv[argc++] = charge;
+    if (measured->pairs.n > 0) {
+        argv[argc++] = pairs;
+        argv[argc++] = measured->pairs.at;
+    }
+    if (measured->resizes.n > 0) {
+        argv[argc++] = resizes;
+        argv[argc++] = measured->resizes.at;
+    }
+    return argc;
+}
+
 static int simulate(struct live *live, const struct args *args, char *path,
                     char *cluster)
 {
-    char policy[256];
+    char policy[256], report[4096];
     if (!str_copy(policy, sizeof policy, args->policy))
         return flags_wrong(&page, "--policy is too long");
+    if (args->report != NULL && !str_copy(report, sizeof report, args->report))
+        return flags_wrong(&page, "--report is too long");
     char sim[] = "sim", trace_flag[] = "--trace", cluster_flag[] = "--cluster",
          policy_flag[] = "--policy", out_flag[] = "-o", json[] = "json",
-         plain[] = "table";
+         plain[] = "table", report_flag[] = "--report";
     char *argv[16] = {sim,          trace_flag, path,
                       cluster_flag, cluster,    policy_flag,
                       policy,       out_flag,   live->is_json ? json : plain};
-    char charge[] = "--charge-first-start", pairs[] = "--pair-slowdown",
-         resizes[] = "--resize-cost";
-    struct measured measured = {0};
     int argc = 9;
+    if (args->report != NULL) {
+        argv[argc++] = report_flag;
+        argv[argc++] = report;
+    }
+    struct measured measured = {0};
     fetch_measured(live, &measured);
-    if (measured.has_starts)
-        argv[argc++] = charge;
-    if (measured.pairs.n > 0) {
-        argv[argc++] = pairs;
-        argv[argc++] = measured.pairs.at;
-    }
-    if (measured.resizes.n > 0) {
-        argv[argc++] = resizes;
-        argv[argc++] = measured.resizes.at;
-    }
+    argc = add_measured(&measured, argv, argc);
     int rc = cmd_sim(argc, argv);
     buf_release(&measured.pairs);
     buf_release(&measured.resizes);

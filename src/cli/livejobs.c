@@ -22,7 +22,7 @@ static const char *const states[] = {
     "pending", "succeeded", "failed",   "cancelled",  "lost"};
 enum { NSTATES = sizeof states / sizeof *states, FIRST_OVER = 6 };
 
-static int state_rank(const json_t *job)
+int live_job_rank(const json_t *job)
 {
     const char *state = answer_text(job, "state");
     for (int i = 0; i < NSTATES; i++)
@@ -33,7 +33,7 @@ static int state_rank(const json_t *job)
 
 bool live_job_is_over(const json_t *job)
 {
-    int rank = state_rank(job);
+    int rank = live_job_rank(job);
     return rank >= FIRST_OVER && rank < NSTATES;
 }
 
@@ -236,7 +236,7 @@ static struct row *sorted_rows(const json_t *answer, size_t *n)
     for (size_t i = 0; i < *n; i++) {
         const json_t *job = json_array_get(jobs, i);
         rows[i] =
-            (struct row){job, state_rank(job), answer_number(job, "id", -1)};
+            (struct row){job, live_job_rank(job), answer_number(job, "id", -1)};
     }
     if (*n > 1)
         qsort(rows, *n, sizeof *rows, by_state);
@@ -252,8 +252,7 @@ size_t live_jobs_count(const json_t *answer, const char *state)
     return n;
 }
 
-/* Appends "4", "1..8", or "-" if firnd chooses the number. */
-static void put_gpus(struct firn_buf *out, const json_t *job)
+void live_job_gpus(struct firn_buf *out, const json_t *job)
 {
     double least = answer_number(job, "gpus_min", 0);
     double most = answer_number(job, "gpus_max", 0);
@@ -294,7 +293,7 @@ static void add_row(struct table *table, const json_t *job)
     answer_cell(table, answer_text(job, "name"));
     answer_cell(table, answer_text(job, "user"));
     answer_cell(table, answer_text(job, "state"));
-    put_gpus(&cell, job);
+    live_job_gpus(&cell, job);
     table_cell(table, cell.at);
     answer_cell(table, answer_text(job, "gpus"));
     table_cellf(table, progress >= 0 ? "%.0f%%" : "-", 100 * progress);
@@ -551,7 +550,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     put_head(answer, out);
     put_times(answer, out);
     buf_puts(out, "requested GPUs: ");
-    put_gpus(out, answer);
+    live_job_gpus(out, answer);
     buf_puts(out, "\nheld GPUs: ");
     safe_puts(out, answer_text(answer, "gpus"));
     buf_puts(out, "\ntime on GPUs: ");

@@ -35,6 +35,10 @@ void live_job_page(const json_t *answer, struct firn_buf *out);
 
 /* Number of jobs in that state. */
 size_t live_jobs_count(const json_t *answer, const char *state);
+/* Place of its state in the order of tables: running 0, ended states last. */
+int live_job_rank(const json_t *job);
+/* Appends the GPUs it asked for: "4", "1..8", or "-" if firnd chooses. */
+void live_job_gpus(struct firn_buf *out, const json_t *job);
 /* Has the job ended? The exit status of a command that waits for it: 0 if it
  * succeeded, else its own status, or 1. */
 bool live_job_is_over(const json_t *job);

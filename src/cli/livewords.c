@@ -74,11 +74,30 @@ static void put_number(const json_t *answer, const char *key, const char *label,
         buf_printf(out, "%s: %.4g %s\n", label, number, unit);
 }
 
+/* Appends "held by: job 7 of ann, 4 GPUs, ends in about 20m" lines. */
+static void put_blockers(const json_t *answer, struct firn_buf *out)
+{
+    const json_t *list = answer_list(answer, "blockers");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        double left_s = answer_number(one, "left_s", -1);
+        double gpus = answer_number(one, "gpus", 0);
+        buf_printf(out, "held by: job %.0f of ", answer_number(one, "job", 0));
+        safe_puts(out, answer_text(one, "user"));
+        buf_printf(out, ", %.0f GPU%s", gpus, gpus == 1 ? "" : "s");
+        if (left_s >= 0) {
+            buf_puts(out, ", ends in about ");
+            buf_span(out, left_s);
+        }
+        buf_putc(out, '\n');
+    }
+}
+
 void live_why_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
-        "id",   "name",   "text", "need",       "have",
-        "next", "next_s", "note", "not_merged", NULL};
+        "id",     "name", "text",       "need",    "have",     "next",
+        "next_s", "note", "not_merged", "start_s", "blockers", NULL};
     double next_s = answer_number(answer, "next_s", -1);
     put_line(answer, "text", "", out);
     answer_fields(answer, printed, out);
@@ -93,6 +112,7 @@ void live_why_page(const json_t *answer, struct firn_buf *out)
         buf_span(out, next_s);
         buf_putc(out, '\n');
     }
+    put_blockers(answer, out);
     put_line(answer, "note", "", out);
     put_line(answer, "next", "next: ", out);
     answer_lines(answer, "not_merged", out);

@@ -47,6 +47,11 @@ double report_percentile(const double *sorted, size_t n, double share);
 /* The whole page, self-contained. */
 void report_page(const struct report *report, struct firn_buf *out);
 
+/* Writes each chart of the page into the folder: N-TITLE.svg, and with `is_png`
+ * also .png, for which rsvg-convert must be installed. */
+enum firn_status report_charts(const struct firn_buf *page, const char *dir,
+                               bool is_png, struct firn_error *err);
+
 /* --- charts: report_svg.c ------------------------------------------------ */
 
 struct report_line {

@@ -22,16 +22,23 @@ enum {
     POINTS = 600,
     BARS = 200,
     BAR_LEFT = 10,
-    BAR_RIGHT = 750
+    BAR_RIGHT = 750,
+    NCOLOURS = 8
 };
 
 /* Colours that colour-blind people can distinguish (Okabe and Ito). */
 const char *report_colour(size_t i)
 {
-    static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73",
-                                          "#cc79a7", "#e69f00", "#56b4e9",
-                                          "#555555", "#a0a000"};
-    return colours[i % (sizeof colours / sizeof *colours)];
+    static const char *const colours[NCOLOURS] = {
+        "#0072b2", "#d55e00", "#009e73", "#cc79a7",
+        "#e69f00", "#56b4e9", "#555555", "#a0a000"};
+    return colours[i % NCOLOURS];
+}
+
+/* The next lines have the same colours again, dashed. */
+static const char *dashes(size_t i)
+{
+    return i / NCOLOURS % 2 == 0 ? "" : " stroke-dasharray='5 3'";
 }
 
 void report_text(struct firn_buf *out, const char *text)
@@ -164,17 +171,17 @@ static void put_line(const struct frame *frame, const struct report_line *line,
         else
             buf_printf(out, "L%.1f %.1f", x, y);
     }
-    buf_printf(out, "' fill='none' stroke='%s' stroke-width='1.6'><title>",
-               report_colour(number));
+    buf_printf(out, "' fill='none' stroke='%s' stroke-width='1.6'%s><title>",
+               report_colour(number), dashes(number));
     report_text(out, line->name);
     buf_puts(out, "</title></path>\n");
     if (number >= 13)
         return;
     buf_printf(out,
-               "<rect x='%d' y='%d' width='12' height='4' fill='%s'/><text "
+               "<path d='M%d %dh14' stroke='%s' stroke-width='3'%s/><text "
                "x='%d' y='%d'>",
-               RIGHT + 14, TOP + 6 + 16 * (int)number, report_colour(number),
-               RIGHT + 32, TOP + 12 + 16 * (int)number);
+               RIGHT + 12, TOP + 8 + 16 * (int)number, report_colour(number),
+               dashes(number), RIGHT + 32, TOP + 12 + 16 * (int)number);
     report_text(out, line->name);
     buf_puts(out, "</text>\n");
 }

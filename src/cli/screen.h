@@ -21,15 +21,40 @@ void screen_close(struct screen *screen);
 
 /* Current size of the terminal; 24 lines of 80 columns if unknown. */
 void screen_size(int *lines, int *columns);
+/* The first character of a line may be one of these: how the line looks.
+ * Without colours (NO_COLOR is set) only bold, dim and reverse remain. */
+enum screen_style {
+    SCREEN_PLAIN = 0, /* no character */
+    SCREEN_BOLD,
+    SCREEN_DIM,
+    SCREEN_REVERSE,
+    SCREEN_GREEN,
+    SCREEN_YELLOW,
+    SCREEN_RED,
+    SCREEN_CYAN,
+};
+
 /* Draws the lines of `text` from the top, cut to the size of the screen, and
- * clears the rest. `text` has no control characters except newlines. */
+ * clears the rest. `text` has no control characters except newlines and
+ * styles. */
 void screen_draw(const struct screen *screen, const char *text);
-/* The key pressed; 0: none; SCREEN_GONE: end of input. */
-enum { SCREEN_GONE = 4 };
-char screen_key(const struct screen *screen);
+/* The key pressed: a character, or one of these; 0: none. */
+enum {
+    SCREEN_GONE = 4, /* end of input */
+    SCREEN_ESCAPE = 27,
+    SCREEN_UP = 256,
+    SCREEN_DOWN,
+    SCREEN_PAGE_UP,
+    SCREEN_PAGE_DOWN,
+    SCREEN_HOME,
+    SCREEN_END,
+};
+int screen_key(const struct screen *screen);
+/* The key that these bytes are, read from a terminal. */
+int screen_key_of(const char *bytes, size_t n);
 
 /* Appends what screen_draw() writes for a screen of that size. */
 void screen_compose(struct firn_buf *out, const char *text, int lines,
-                    int columns);
+                    int columns, bool has_colours);
 
 #endif

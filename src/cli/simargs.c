@@ -411,6 +411,10 @@ static const struct flag table[] = {
      offsetof(struct sim_args, options)},
     {"share", 0, NULL, "let every job share its GPUs with another job",
      flag_yes, OPTION(shares)},
+    {"shares", 0, "FILE",
+     "users and projects with their shares and quotas (docs/shares.md); the "
+     "user of a job is its group; with --out their GPU-hours are written",
+     flag_text, OPTION(accounts)},
     {"ask", 0, NULL,
      "language models without a number of GPUs ask for the fewest that hold "
      "them on the fastest type, and get exactly these",

@@ -24,8 +24,10 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/flags.h"
+#include "cli/trace_kube.h"
 #include "trace/write.h"
 #include <ctype.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,13 +197,6 @@ struct column {
     const char *key; /* of a list in the cell; "" for none */
 };
 
-struct job {
-    double submit_s, duration_s;
-    long line;
-    int gpus;
-    const char *name, *user, *app;
-};
-
 struct import {
     struct arena text;
     struct lines *lines;
@@ -211,7 +206,7 @@ struct import {
     const char *head[CELLS_MAX];
     int nhead;
     struct column columns[NFIELDS];
-    VEC(struct job) jobs;
+    struct trace_import_jobs jobs;
 };
 
 /* Cuts a line in place; quotes around a cell are taken off. */
@@ -373,7 +368,7 @@ static const char *cell(const struct import *in, enum field field)
 /* NULL: taken, or (with is_gpu false) rightly left out; else what is wrong. */
 static const char *take_row(struct import *in, bool *is_gpu)
 {
-    struct job job = {.line = lines_number(in->lines)};
+    struct trace_import_job job = {.line = lines_number(in->lines)};
     const char *name = cell(in, NAME), *span = cell(in, DURATION);
     *is_gpu = false;
     if (in->ncells < in->nhead - 1)
@@ -420,13 +415,14 @@ static void read_rows(struct import *in, struct trace_import *report)
 
 static int by_submit(const void *one, const void *two)
 {
-    const struct job *a = one, *b = two;
+    const struct trace_import_job *a = one, *b = two;
     if (a->submit_s != b->submit_s)
         return a->submit_s < b->submit_s ? -1 : 1;
     return a->line < b->line ? -1 : a->line > b->line;
 }
 
-static struct firn_job_spec spec_of(const struct job *job, double first_s)
+static struct firn_job_spec spec_of(const struct trace_import_job *job,
+                                    double first_s)
 {
     return (struct firn_job_spec){.name = job->name,
                                   .app = job->app,
@@ -437,6 +433,7 @@ static struct firn_job_spec spec_of(const struct job *job, double first_s)
                                   .gpus_min = job->gpus,
                                   .gpus_max = job->gpus,
                                   .duration_s = job->duration_s,
+                                  .may_share = job->may_share,
                                   .restart_s = -1};
 }
 
@@ -458,29 +455,74 @@ static void write_jobs(struct import *in, struct firn_buf *out)
     }
 }
 
+static enum firn_status read_table(struct import *in, const char *path,
+                                   const char *from, const char *map,
+                                   struct trace_import *report,
+                                   struct firn_error *err)
+{
+    FIRN_TRY(lines_open(&in->lines, path, err));
+    FIRN_TRY(read_head(in, from, map, err));
+    read_rows(in, report);
+    return FIRN_OK;
+}
+
+/* Appends a file as it is: a line of JSON may be long. */
+static enum firn_status read_file(const char *path, struct firn_buf *out,
+                                  struct firn_error *err)
+{
+    char piece[1 << 14];
+    size_t n;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL)
+        return firn_fail(err, FIRN_ENOENT, "%s: %s", path, strerror(errno));
+    while ((n = fread(piece, 1, sizeof piece, file)) > 0)
+        buf_add(out, piece, n);
+    bool has_failed = ferror(file) != 0;
+    fclose(file);
+    if (has_failed)
+        return firn_fail(err, FIRN_EIO, "%s: cannot be read", path);
+    return FIRN_OK;
+}
+
+static enum firn_status read_kube(struct import *in, const char *path,
+                                  struct trace_import *report,
+                                  struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    enum firn_status status = FIRN_OK;
+    status = read_file(path, &text, err);
+    if (status == FIRN_OK)
+        status = trace_kube_read((struct firn_bytes){text.at, text.n},
+                                 &in->text, &in->jobs, report, err);
+    buf_release(&text);
+    return status;
+}
+
 enum firn_status trace_import(const char *path, const char *from,
                               const char *map, struct firn_buf *out,
                               struct trace_import *report,
                               struct firn_error *err)
 {
     struct import in = {0};
+    bool is_kube = from != NULL && strcmp(from, "kube") == 0;
     *report = (struct trace_import){0};
-    if (from != NULL && strcmp(from, "sacct") != 0)
+    if (from != NULL && !is_kube && strcmp(from, "sacct") != 0)
         return firn_fail(err, FIRN_EINVAL,
-                         "--from: '%.40s' is not known; there is sacct", from);
-    FIRN_TRY(lines_open(&in.lines, path, err));
-    enum firn_status status = read_head(&in, from, map, err);
-    if (status == FIRN_OK) {
-        read_rows(&in, report);
-        if (report->jobs > 0)
-            write_jobs(&in, out);
-        else
-            status = firn_fail(err, FIRN_EDATA,
-                               "%s: no job that ran on GPUs (%ld rows without "
-                               "GPUs or a run, %ld unreadable%s%s)",
-                               path, report->not_gpu, report->bad,
-                               report->bad > 0 ? "; " : "", report->first);
-    }
+                         "--from: '%.40s' is not known; there are sacct and "
+                         "kube",
+                         from);
+    enum firn_status status =
+        is_kube ? read_kube(&in, path, report, err)
+                : read_table(&in, path, from, map, report, err);
+    if (status == FIRN_OK && report->jobs > 0)
+        write_jobs(&in, out);
+    else if (status == FIRN_OK)
+        status =
+            firn_fail(err, FIRN_EDATA,
+                      "%s: no job that ran on GPUs (%ld %s without "
+                      "GPUs or a run, %ld unreadable%s%s)",
+                      path, report->not_gpu, is_kube ? "pods" : "rows",
+                      report->bad, report->bad > 0 ? "; " : "", report->first);
     lines_close(in.lines);
     vec_release(&in.jobs);
     arena_release(&in.text);

@@ -1,5 +1,5 @@
 /* trace_import.h - tables of other programs as traces: `firn trace convert
- * --from sacct` and `--map`.
+ * --from sacct`, `--from kube` and `--map`.
  */
 #ifndef CLI_TRACE_IMPORT_H
 #define CLI_TRACE_IMPORT_H
@@ -14,8 +14,23 @@ struct trace_import {
     char first[256]; /* the first of these, with its line */
 };
 
+/* A job that was read. */
+struct trace_import_job {
+    double submit_s, duration_s;
+    long line; /* or the number of the pod */
+    int gpus;
+    bool may_share;
+    const char *name, *user, *app;
+};
+
+struct trace_import_jobs {
+    struct trace_import_job *at;
+    size_t n, cap; /* as VEC (base/vec.h) */
+};
+
 /* Appends the jobs of a table as firn's own CSV, by submission time, which
- * begins at 0. `from` is "sacct" or NULL; `map` is "submit=COLUMN,gpus=COLUMN,
+ * begins at 0. `from` is "sacct", "kube" or NULL; `map` is
+ * "submit=COLUMN,gpus=COLUMN,
  * ..." or NULL, and goes before `from`. With both NULL the columns are guessed.
  * FIRN_EINVAL names the columns there are and a mapping that would work. */
 enum firn_status trace_import(const char *path, const char *from,

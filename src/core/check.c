@@ -107,6 +107,8 @@ static const char *unsuitable(const struct firn_cluster *cluster,
     const char *what = wrong_type(cluster, job, to);
     if (what != NULL)
         return what;
+    if (job->spec.one_node && firn_alloc_nodes(to) > 1)
+        return "would use several nodes but keeps to one";
     if (to->ngpus < job->spec.gpus_min || to->ngpus > job->spec.gpus_max)
         return firn_job_is_gang(job)
                    ? "is a gang and would be split"

@@ -86,6 +86,8 @@ int firn_view_gpus_max(const struct firn_view *view, const struct firn_job *job,
     }
     int up = gpus_at_once(view, job);
     most = up < most ? up : most;
+    if (job->gpus_cap > 0 && job->gpus_cap < most)
+        most = job->gpus_cap;
     return most > job->spec.gpus_min ? most : job->spec.gpus_min;
 }
 

@@ -134,6 +134,17 @@ static void explain_types(const struct firn_job_spec *spec,
                  spec->mem_gib, largest->name, largest->mem_gib);
 }
 
+/* The most GPUs that one node of these types has. */
+static int most_on_a_node(const struct firn_cluster *cluster, uint32_t types)
+{
+    int most = 0;
+    for (int i = 0; i < cluster->nnodes; i++)
+        if ((types >> cluster->nodes[i].type & 1) &&
+            cluster->nodes[i].ngpus > most)
+            most = cluster->nodes[i].ngpus;
+    return most;
+}
+
 bool job_accept(const struct firn_job_spec *spec,
                 const struct firn_cluster *cluster, struct job_accept *out,
                 char why[JOB_WHY_MAX])
@@ -163,6 +174,17 @@ bool job_accept(const struct firn_job_spec *spec,
         snprintf(why, JOB_WHY_MAX,
                  "names no number of GPUs, and its memory fits on none");
         return false;
+    }
+    if (spec->one_node) {
+        int most = most_on_a_node(cluster, out->types);
+        out->gpus = most < out->gpus ? most : out->gpus;
+        if (least > most) {
+            snprintf(why, JOB_WHY_MAX,
+                     "wants %d GPUs on one node, the largest node that it can "
+                     "use has %d",
+                     least, most);
+            return false;
+        }
     }
     if (least > out->gpus) {
         snprintf(why, JOB_WHY_MAX, "wants %d GPUs%s, the cluster has %d%s",

@@ -238,8 +238,18 @@ bool job_field_read(const struct job_field *field, const char *text,
             ((int *)member)[1] = high;
         }
         return wrong == NULL || fail(what, wrong);
+    case JOB_YES: /* an option without a value means "allowed" */
+        if (strcmp(text, "yes") == 0 || strcmp(text, "no") == 0) {
+            if (member != NULL)
+                *(bool *)member = text[0] == 'y';
+            return true;
+        }
+        if (strcmp(text, "allowed") != 0 && strcmp(text, "never") != 0)
+            return fail(what, "yes or no");
+        if (member != NULL)
+            *(bool *)member = text[0] == 'a';
+        return true;
     case JOB_ALLOWED:
-    case JOB_YES:
         if (strcmp(text, "allowed") != 0 && strcmp(text, "never") != 0)
             return fail(what, "allowed or never");
         if (member != NULL)

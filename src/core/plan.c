@@ -245,6 +245,7 @@ bool firn_plan_give_want(struct firn_plan *plan, const struct firn_job *job,
 {
     struct firn_want both = *want;
     both.one_type = want->one_type || job->spec.one_type;
+    both.one_node = want->one_node || job->spec.one_node;
     if (holds_wanted(plan, job, &both) && firn_plan_keep(plan, job))
         return true;
     give_back(plan, job);
@@ -287,7 +288,8 @@ bool firn_plan_share(struct firn_plan *plan, const struct firn_job *job,
 {
     const struct firn_alloc *shared = firn_plan_of(plan, host);
     if (job == host || shared->nparts == 0 || !shared->is_shared ||
-        is_barred(plan, job, shared))
+        is_barred(plan, job, shared) ||
+        (job->spec.one_node && firn_alloc_nodes(shared) > 1))
         return false;
     uint32_t types = types_beside(plan, job, shared, job->type_mask);
     for (int i = 0; i < shared->nparts; i++) {
@@ -417,6 +419,10 @@ static bool take_joined(struct firn_plan *plan, const struct firn_job *job,
     }
     for (int i = 0; i < more.nparts; i++)
         add_part(out, &more.parts[i], more.ngpus);
+    if (job->spec.one_node && firn_alloc_nodes(out) > 1) {
+        freemap_give(plan->map, out);
+        return false;
+    }
     return true;
 }
 
@@ -477,6 +483,12 @@ void firn_plan_place(struct firn_plan *plan, const struct firn_job *job,
         firn_plan_drop(plan, job);
         return;
     }
+    if (job->spec.one_node && alloc->nparts > 1 && in_order(alloc) &&
+        firn_alloc_nodes(alloc) > 1) { /* as if there were no room */
+        firn_plan_drop(plan, job);
+        firn_plan_note(plan, job, "its GPUs would be on several nodes");
+        return;
+    }
     give_back(plan, job);
     entry.in_map = in_order(&entry.alloc) &&
                    freemap_can_take(plan->map, &entry.alloc); /* (2) */
@@ -489,13 +501,14 @@ void firn_plan_tune(struct firn_plan *plan, const struct firn_job *job,
                     unsigned tunes)
 {
     const struct firn_alloc *has = firn_plan_of(plan, job);
-    const struct plan_entry *latest = plan_entry_of(plan, job);
+    int latest = plan->latest.at[job->slot];
     if (has->nparts == 0)
         FIRN_BUG("job %d has no GPUs to be tuned on", job->id);
     struct plan_entry entry = {.job = job,
                                .kind = PLAN_HOLD,
                                .alloc = *has,
-                               .in_map = latest == NULL || latest->in_map};
+                               .in_map = latest == 0 ||
+                                         plan->entries.at[latest - 1].in_map};
     record_tuned(plan, entry, tunes);
 }
 

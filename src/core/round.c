@@ -6,13 +6,19 @@
  * (2) GPUs are let go before any are taken, so applying never holds one
  *     twice, however jobs trade places;
  * (3) the engine hears of a step before state changes, so `step->job` is the
- *     job as it was.
+ *     job as it was;
+ * (4) the gate (core/gate.h) comes before the policy: a job that loses its GPUs
+ *     to shares or quotas has lost them before the policy's view is made;
+ * (5) a job that core moves (core/consolidate.h) keeps its number and type of
+ *     GPUs, and the policy decides again behind the move.
  *
  * Cost: what the policy does, plus O(changes).
  */
 #include "core/round.h"
 #include "core/check.h"
+#include "core/consolidate.h"
 #include "core/diff.h"
+#include "core/gate.h"
 #include "core/spare.h"
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +30,7 @@ struct round {
     struct state state;
     struct firn_plan plan;
     struct arena scratch;
+    struct gate gate;
     bool is_due;
     double policy_wake_s;
     long rounds, steps;
@@ -87,7 +94,7 @@ enum firn_status round_new(struct round **out,
     struct round *round = mem_new(1, sizeof *round);
     round->config = *config;
     round->policy_state = mem_new(1, config->policy->state_size);
-    round->policy_wake_s = INFINITY;
+    round->policy_wake_s = round->gate.wake_s = INFINITY;
     enum firn_status status = start_policy(round, err);
     if (status != FIRN_OK) {
         mem_free(round->policy_state);
@@ -96,6 +103,7 @@ enum firn_status round_new(struct round **out,
     }
     state_init(&round->state, config->cluster, config->policy,
                round->policy_state);
+    round->state.accounts = config->accounts;
     plan_init(&round->plan, &round->state, config->place);
     *out = round;
     return FIRN_OK;
@@ -237,6 +245,7 @@ enum firn_status round_event(struct round *round,
     case FIRN_EVENT_LEFT:
     case FIRN_EVENT_TAKEN:
     case FIRN_EVENT_INBOX:
+    case FIRN_EVENT_BARS:
     case FIRN_EVENT_RESIZED:
         return firn_fail(err, FIRN_EINVAL,
                          "a live engine's event of job %d is not for the round",
@@ -338,6 +347,15 @@ void round_tick(struct round *round, double now_s)
         round->policy_wake_s = INFINITY;
         round->is_due = true;
     }
+    if (round->gate.wake_s <= now_s) {
+        round->gate.wake_s = INFINITY;
+        round->is_due = true;
+    }
+}
+
+void round_ask(struct round *round)
+{
+    round->is_due = true;
 }
 
 bool round_is_due(const struct round *round)
@@ -348,7 +366,9 @@ bool round_is_due(const struct round *round)
 double round_wake_s(const struct round *round)
 {
     double rank_s = state_rank_end_s(&round->state);
-    return rank_s < round->policy_wake_s ? rank_s : round->policy_wake_s;
+    double wake_s =
+        rank_s < round->policy_wake_s ? rank_s : round->policy_wake_s;
+    return wake_s < round->gate.wake_s ? wake_s : round->gate.wake_s;
 }
 
 static int ahead_of(const struct round *round)
@@ -363,8 +383,9 @@ struct firn_view round_view(struct round *round, double now_s)
     const struct state *state = &round->state;
     return (struct firn_view){.now_s = now_s,
                               .cluster = &state->cluster,
-                              .njobs = state->nwaiting + state->nrunning,
-                              .nwaiting = state->nwaiting,
+                              .njobs = state->nwaiting - state->ngated +
+                                       state->nrunning,
+                              .nwaiting = state->nwaiting - state->ngated,
                               .nrunning = state->nrunning,
                               .gpus_up = state->map.up_gpus,
                               .gpus_free = state->map.free_gpus,
@@ -445,22 +466,101 @@ static void think(void *arg)
     plan_clear(&round->plan);
 }
 
-enum firn_status round_decide(struct round *round, double now_s,
-                              struct firn_error *err)
+/* Jobs that are kept back get the reason as their note, once. */
+static void note_gated(struct round *round, double now_s)
 {
-    const struct firn_policy_def *policy = round->config.policy;
     const struct round_watch *watch = &round->config.watch;
-    arena_reset(&round->scratch);
+    for (struct state_job *sj = round->state.first; sj; sj = sj->after) {
+        if (sj->gated == sj->noted)
+            continue;
+        sj->noted = sj->gated;
+        char text[256];
+        gate_text(&round->state, &sj->job, now_s, text, sizeof text);
+        snprintf(sj->job.note, sizeof sj->job.note, "%.63s", text);
+        if (watch->note)
+            watch->note(watch->arg, &sj->job, now_s);
+    }
+}
+
+/* Shares, quotas and deadlines: (4). */
+static enum firn_status divide(struct round *round, double now_s,
+                               struct firn_error *err)
+{
+    static const struct firn_alloc nothing = FIRN_ALLOC_NONE;
+    struct state *state = &round->state;
+    struct gate_stop *stops = NULL;
+    size_t n = gate_divide(&round->gate, state, now_s, &round->scratch, &stops);
+    for (size_t i = 0; i < n; i++) {
+        struct firn_step step = {.kind = FIRN_STEP_STOP,
+                                 .job = stops[i].job,
+                                 .to = &nothing,
+                                 .at_s = now_s};
+        FIRN_TRY(announce(round, &step, err));
+        state_drop(state, stops[i].job, now_s);
+        state_gate(state, stops[i].job, stops[i].why, now_s);
+    }
+    if (n > 0)
+        tell_changed(round, now_s);
+    note_gated(round, now_s);
+    return FIRN_OK;
+}
+
+/* Moves a job out of the way of one that needs a node, if that pays: (5). */
+static enum firn_status consolidate(struct round *round, double now_s,
+                                    bool *is_moved, struct firn_error *err)
+{
+    struct consolidation move;
+    place_rule *place = round->plan.place;
+    *is_moved =
+        !round->config.is_literal &&
+        consolidate_find(&round->state, place, now_s, &round->scratch, &move);
+    if (!*is_moved)
+        return FIRN_OK;
+    struct firn_step step = {
+        .kind = FIRN_STEP_MOVE, .job = move.job, .to = &move.to, .at_s = now_s};
+    FIRN_TRY(announce(round, &step, err));
+    state_drop(&round->state, move.job, now_s);
+    state_hold(&round->state, move.job, &move.to, now_s);
+    tell_changed(round, now_s);
+    return FIRN_OK;
+}
+
+static enum firn_status decide_once(struct round *round, double now_s,
+                                    struct firn_error *err)
+{
+    const struct round_watch *watch = &round->config.watch;
     struct decision d = {
         .round = round, .view = round_view(round, now_s), .err = err};
-    round->is_due = false;
-    round->rounds++;
     if (watch->run)
         watch->run(watch->arg, think, &d);
     else
         think(&d);
     FIRN_TRY(d.status); /* (1) */
-    FIRN_TRY(apply(round, &d.diff, now_s, err));
+    return apply(round, &d.diff, now_s, err);
+}
+
+enum firn_status round_decide(struct round *round, double now_s,
+                              struct firn_error *err)
+{
+    const struct firn_policy_def *policy = round->config.policy;
+    bool is_gated = gate_is_used(&round->state) || round->state.ngated > 0;
+    arena_reset(&round->scratch);
+    round->is_due = false;
+    round->rounds++;
+    round->gate = (struct gate){.wake_s = INFINITY};
+    if (is_gated)
+        FIRN_TRY(divide(round, now_s, err));
+    FIRN_TRY(decide_once(round, now_s, err));
+    if (is_gated && gate_has_room(&round->gate, &round->state)) {
+        FIRN_TRY(divide(round, now_s, err));
+        FIRN_TRY(decide_once(round, now_s, err));
+    }
+    bool is_moved = false;
+    FIRN_TRY(consolidate(round, now_s, &is_moved, err));
+    if (is_moved)
+        FIRN_TRY(decide_once(round, now_s, err));
+    if (is_gated)
+        round->gate.wake_s = gate_next_s(&round->state, now_s);
     if (policy->wake_s) {
         struct firn_view view = round_view(round, now_s);
         double wake_s = policy->wake_s(round->policy_state, &view);

@@ -45,6 +45,7 @@ struct round_config {
     bool is_literal;   /* plans are carried out as the policy wrote them, with
                         * needless stops (core/spare.h): for worlds that imitate
                         * another simulator */
+    struct accounts *accounts; /* shares and quotas, borrowed; NULL: none */
     struct round_watch watch;
 };
 
@@ -94,6 +95,8 @@ enum firn_status round_event(struct round *round,
                              struct firn_error *err);
 /* Time has come to `now_s`: ends ranks and the policy's wait. */
 void round_tick(struct round *round, double now_s);
+/* Asks for a decision: shares or quotas have changed. */
+void round_ask(struct round *round);
 /* Is a decision asked for? */
 bool round_is_due(const struct round *round);
 /* When round_tick must be called next at the latest; infinity for never. */

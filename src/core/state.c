@@ -5,12 +5,14 @@
  *     taken in `map`; nothing else is taken there between rounds;
  * (2) served_gpu_s and held_s are exact up to since_s, and grow linearly from
  *     there while the job runs;
- * (3) when the policy ranks, each living job is in the ladder on the side its
- *     state says, under the key the policy gave last;
+ * (3) when the policy ranks, each living job that is not gated is in the ladder
+ *     on the side its state says, under the key the policy gave last;
  * (4) ids only grow, so the list is by id with appends alone;
  * (5) a job whose GPUs are of one type for life accepts that type alone from
  *     the moment it first holds some;
- * (6) a job whose trainer cannot resize is a gang of the GPUs it asked for.
+ * (6) a job whose trainer cannot resize is a gang of the GPUs it asked for;
+ * (7) a gated job waits, and is neither in the ladder nor in a view;
+ * (8) accounts are charged exactly for the GPUs that jobs hold in the map.
  */
 #include "core/state.h"
 #include "core/accept.h"
@@ -52,7 +54,7 @@ void state_release(struct state *state)
 /* Asks the policy for the job's rank and files the job under it. */
 static void rank_in(struct state *state, struct firn_job *job, double now_s)
 {
-    if (state->policy->rank == NULL)
+    if (state->policy->rank == NULL || state_record(job)->gated != GATE_OPEN)
         return;
     struct firn_rank rank =
         state->policy->rank(state->policy_state, job, now_s);
@@ -66,7 +68,7 @@ static void rank_in(struct state *state, struct firn_job *job, double now_s)
 
 static void rank_out(struct state *state, struct firn_job *job)
 {
-    if (state->policy->rank == NULL)
+    if (state->policy->rank == NULL || state_record(job)->gated != GATE_OPEN)
         return;
     ladder_remove(&state->ladder, job);
     heap_remove(&state->rank_ends, job->slot);
@@ -114,6 +116,12 @@ static void fill_job(struct state *state, struct state_job *sj, firn_job_id id,
     job->spec.group = intern(state, spec->group);
     job->spec.types = intern(state, spec->types);
     job->spec.config = intern(state, spec->config != NULL ? spec->config : "");
+    job->spec.user = intern(state, spec->user != NULL ? spec->user : "");
+    job->spec.project =
+        intern(state, spec->project != NULL ? spec->project : "");
+    sj->gated = sj->noted = GATE_OPEN;
+    sj->member =
+        state->accounts != NULL ? accounts_of(state->accounts, spec) : -1;
     job->since_s = now_s;
     job->first_start_s = NAN;
     job->resumes_s = now_s;
@@ -155,6 +163,8 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
     state->last = sj;
     state->nwaiting++;
     state->nchoosy += is_choosy(state, &sj->job);
+    state->ndeadlines += sj->job.spec.deadline_s > 0;
+    state->none_node += sj->job.spec.one_node;
     rank_in(state, &sj->job, now_s);
     return FIRN_OK;
 }
@@ -191,9 +201,20 @@ static void settle(struct firn_job *job, double now_s)
     job->since_s = now_s;
 }
 
+/* Charges its accounts from now on for what it holds, or (-1) no longer. */
+static void charge(struct state *state, const struct firn_job *job, int sign,
+                   double now_s)
+{
+    int member = state_record(job)->member;
+    if (state->accounts != NULL && member >= 0)
+        accounts_hold(state->accounts, member,
+                      sign * accounts_weight(&job->held), now_s);
+}
+
 static void let_go(struct state *state, struct firn_job *job, double now_s)
 {
     settle(job, now_s);
+    charge(state, job, -1, now_s);
     freemap_give(&state->map, &job->held);
     job->held.nparts = 0;
     job->held.ngpus = 0;
@@ -232,12 +253,14 @@ static void copy_alloc(struct state_job *sj, const struct firn_alloc *alloc)
 void state_hold(struct state *state, struct firn_job *job,
                 const struct firn_alloc *alloc, double now_s)
 {
-    if (job->state != FIRN_JOB_WAITING || alloc->nparts == 0)
+    if (job->state != FIRN_JOB_WAITING || alloc->nparts == 0 ||
+        state_record(job)->gated != GATE_OPEN)
         FIRN_BUG("job %d cannot be given GPUs", job->id);
     rank_out(state, job);
     settle(job, now_s);
     copy_alloc(state->by_slot.at[job->slot], alloc);
     freemap_take(&state->map, &job->held);
+    charge(state, job, 1, now_s);
     if (job->spec.one_type) /* (5) */
         job->type_mask = (uint32_t)1
                          << state->cluster.nodes[alloc->parts[0].node].type;
@@ -316,6 +339,9 @@ void state_end(struct state *state, struct firn_job *job, double now_s)
     if (job->state == FIRN_JOB_RUNNING)
         let_go(state, job, now_s);
     state->nwaiting--;
+    state->ngated -= sj->gated != GATE_OPEN;
+    state->ndeadlines -= job->spec.deadline_s > 0;
+    state->none_node -= job->spec.one_node;
     state->nchoosy -= is_choosy(state, job);
     job->state = FIRN_JOB_ENDED;
     *(sj->before ? &sj->before->after : &state->first) = sj->after;
@@ -330,6 +356,24 @@ void state_node(struct state *state, firn_node_id node, bool is_up)
         return;
     state->cluster.nodes[node].is_up = is_up;
     freemap_node_changed(&state->map, node);
+}
+
+void state_gate(struct state *state, struct firn_job *job, enum gate_why why,
+                double now_s)
+{
+    struct state_job *sj = state_record(job);
+    bool was_open = sj->gated == GATE_OPEN, is_open = why == GATE_OPEN;
+    if (job->state != FIRN_JOB_WAITING)
+        FIRN_BUG("job %d is kept from the policy but does not wait", job->id);
+    if (was_open && !is_open) {
+        rank_out(state, job);
+        state->ngated++;
+    }
+    sj->gated = why;
+    if (!was_open && is_open) {
+        rank_in(state, job, now_s);
+        state->ngated--;
+    }
 }
 
 double state_rank_end_s(const struct state *state)

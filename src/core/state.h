@@ -10,8 +10,17 @@
 #include "base/arena.h"
 #include "base/heap.h"
 #include "base/map.h"
+#include "core/accounts.h"
 #include "core/freemap.h"
 #include "core/ladder.h"
+
+/* Why a waiting job is kept from the policy at present. */
+enum gate_why {
+    GATE_OPEN,  /* it is not */
+    GATE_SHARE, /* its user or project has had its share of the GPUs */
+    GATE_GPUS,  /* quota of GPUs held at one time */
+    GATE_HOURS, /* quota of GPU-hours of the window */
+};
 
 /* A job with core's own links. `job` comes first, so that one pointer is both.
  */
@@ -21,7 +30,10 @@ struct state_job {
     int parts_cap;                    /* room in job.held.parts */
     char *name; /* and merge key of the job; kept with the slot for the next */
     size_t name_cap;
-    uint64_t *barred; /* room for a bit of each node; NULL until needed */
+    uint64_t *barred;    /* room for a bit of each node; NULL until needed */
+    int member;          /* account that is charged; -1: there are none */
+    enum gate_why gated; /* no view has it: core/gate.h */
+    enum gate_why noted; /* the reason that its note gives */
 };
 
 struct state {
@@ -32,10 +44,14 @@ struct state {
     VEC(struct state_job *) by_id; /* NULL when ended */
     struct state_job *first, *last;
     size_t nwaiting, nrunning;
-    size_t nchoosy;   /* living jobs that do not accept every GPU type, or
-                       * not several at once, or not every node */
-    struct map names; /* interned application, group and type names */
+    size_t ngated;     /* waiting jobs that no view has */
+    size_t ndeadlines; /* living jobs that have one */
+    size_t none_node;  /* living jobs that keep to one node */
+    size_t nchoosy;    /* living jobs that do not accept every GPU type, or
+                        * not several at once, or not every node */
+    struct map names;  /* interned application, group and type names */
 
+    struct accounts *accounts; /* borrowed; NULL: no job is charged */
     const struct firn_policy_def *policy;
     void *policy_state;
     struct ladder ladder;  /* used when the policy has a rank */
@@ -87,6 +103,16 @@ struct state_past {
 void state_restore(struct state *state, struct firn_job *job,
                    const struct state_past *past, const struct firn_alloc *held,
                    double now_s);
+
+/* Keeps a waiting job from all views and from the order of service, or lets it
+ * in again (GATE_OPEN). */
+void state_gate(struct state *state, struct firn_job *job, enum gate_why why,
+                double now_s);
+/* Core's own record of a job. */
+static inline struct state_job *state_record(const struct firn_job *job)
+{
+    return (struct state_job *)(uintptr_t)job; /* its first member */
+}
 
 /* When the next rank ends; infinity for never. */
 double state_rank_end_s(const struct state *state);

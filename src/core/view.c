@@ -3,7 +3,8 @@
  * A round that asks for no list costs nothing here: the counts come from
  * state, and the arrays are built in scratch memory on demand. Building walks
  * the list of living jobs, which is by id, from the newest on and no further
- * than the last one that is wanted: those that wait are mostly new.
+ * than the last one that is wanted: those that wait are mostly new. Jobs that
+ * core/gate.h keeps back are in no list and in no count.
  */
 #include <firn/view.h>
 
@@ -20,7 +21,8 @@ static const struct firn_job **collect(const struct firn_view *view, int only,
     const struct state *state = view->state;
     size_t left = n;
     for (struct state_job *sj = state->last; left > 0; sj = sj->before)
-        if (only == ANY || sj->job.state == (enum firn_job_state)only)
+        if (sj->gated == GATE_OPEN &&
+            (only == ANY || sj->job.state == (enum firn_job_state)only))
             out[--left] = &sj->job;
     return out;
 }
@@ -42,7 +44,8 @@ const struct firn_job *firn_view_next_waiting(const struct firn_view *view,
     const struct state_job *sj = state->first;
     if (job != NULL) /* the job is the first member of its state_job */
         sj = ((const struct state_job *)(const void *)job)->after;
-    while (sj != NULL && sj->job.state != FIRN_JOB_WAITING)
+    while (sj != NULL &&
+           (sj->job.state != FIRN_JOB_WAITING || sj->gated != GATE_OPEN))
         sj = sj->after;
     return sj != NULL ? &sj->job : NULL;
 }
@@ -135,7 +138,8 @@ firn_view_foremost_by(const struct firn_view *view, size_t least,
     for (size_t i = 0; i < view->nwaiting; i++)
         is_in[queue[i]->slot] = counts(kinds, queue[i], view->gpus_up);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->job.state == FIRN_JOB_RUNNING || is_in[sj->job.slot])
+        if (sj->job.state == FIRN_JOB_RUNNING ||
+            (sj->gated == GATE_OPEN && is_in[sj->job.slot]))
             out[count++] = &sj->job;
     *n = count;
     return out;

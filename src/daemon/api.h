@@ -134,6 +134,12 @@ struct api_host {
      * requests with the header 'Firn-Check: fits'. NULL: not known. */
     enum firn_status (*fits)(void *arg, const struct live_ask *ask,
                              struct firn_error *err);
+    /* May this user submit the job: project, queue, disk, deadline? Fills in
+     * the project. FIRN_EINVAL, FIRN_ELIMIT with a sentence. NULL: any. */
+    enum firn_status (*admits)(void *arg, struct live_ask *ask,
+                               struct firn_error *err);
+    /* Appends a JSON object: users and projects with shares and quotas. */
+    void (*shares)(void *arg, struct firn_buf *json);
     /* May this caller's jobs be run? FIRN_EREFUSED with a sentence. NULL: all
      * may. */
     enum firn_status (*may_run)(void *arg, const struct http_caller *caller,

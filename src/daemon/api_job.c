@@ -141,6 +141,21 @@ static bool check_fit(struct api_call *call, struct live_ask *ask)
     return false;
 }
 
+/* A job beyond a quota of its user or project is refused. False: it was
+ * answered. */
+static bool check_quota(struct api_call *call, struct live_ask *ask)
+{
+    const struct api_host *host = &call->api->host;
+    struct firn_error err = {0};
+    if (host->admits == NULL || host->admits(host->arg, ask, &err) == FIRN_OK)
+        return true;
+    live_ask_release(ask);
+    if (err.status == FIRN_ELIMIT)
+        http_set_header(call->exchange, "Retry-After", "60");
+    api_fail(call, &err);
+    return false;
+}
+
 void api_job_submit(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;
@@ -153,7 +168,7 @@ void api_job_submit(struct api_call *call)
         http_refuse(call->exchange, 403, "forbidden", err.text);
     } else if (api_query_int(call, "hold", 1, 0, &is_held) &&
                api_read_ask(call, &ask) && check_fit(call, &ask) &&
-               take_after(call, &ask, is_held != 0))
+               check_quota(call, &ask) && take_after(call, &ask, is_held != 0))
         submit(call, &ask, is_held != 0);
     else
         count_submit(call, METRIC_SUBMIT_REFUSED);

@@ -33,6 +33,7 @@ static void count_nodes(struct metrics *metrics, const struct api_host *host)
 {
     double gpus[METRIC_GPU_DOWN + 1] = {0}, count[METRIC_NODE_DOWN + 1] = {0};
     const struct api_node *nodes;
+    double stranded = 0;
     size_t n = host->nodes != NULL ? host->nodes(host->arg, &nodes) : 0;
     for (size_t i = 0; i < n; i++) {
         const struct api_node *node = &nodes[i];
@@ -42,6 +43,8 @@ static void count_nodes(struct metrics *metrics, const struct api_host *host)
             continue;
         }
         gpus[METRIC_GPU_HELD] += node->ngpus - node->nfree - node->noutside;
+        if (!node->is_drained && node->nfree < node->ngpus)
+            stranded += node->nfree;
         gpus[METRIC_GPU_OUTSIDE] += node->noutside;
         gpus[node->is_drained ? METRIC_GPU_DRAINED : METRIC_GPU_FREE] +=
             node->nfree;
@@ -49,6 +52,7 @@ static void count_nodes(struct metrics *metrics, const struct api_host *host)
     }
     for (int i = 0; i <= (int)METRIC_GPU_DOWN; i++)
         metrics_set(metrics, METRIC_GPUS, i, gpus[i]);
+    metrics_set(metrics, METRIC_STRANDED, 0, stranded);
     for (int i = 0; i <= (int)METRIC_NODE_DOWN; i++)
         metrics_set(metrics, METRIC_NODES, i, count[i]);
 }

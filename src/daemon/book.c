@@ -535,7 +535,17 @@ enum firn_status book_held(struct book *book, struct live_job *job,
         return FIRN_OK;
     mem_free(job->held);
     job->held = mem_strdup(held);
+    FIRN_TRY(store_resize_attempt(book->store, job->id, job->attempt,
+                                  moment_s(book), held, err));
     return book_change(book, job, moment_s(book), "gpus", job->held, err);
+}
+
+enum firn_status book_say(struct book *book, struct live_job *job, double now_s,
+                          const char *kind, const char *text,
+                          struct firn_error *err)
+{
+    FIRN_TRY(in_step(book, err));
+    return book_change(book, job, now_s, kind, text, err);
 }
 
 enum firn_status book_resized(struct book *book, struct live_job *job,

@@ -115,6 +115,10 @@ enum firn_status book_close_attempts(struct book *book, struct live_job *job,
                                      struct firn_error *err);
 /* Seconds that the job has had GPUs, in all its attempts, up to `now_s`. */
 double book_ran_s(struct book *book, const struct live_job *job, double now_s);
+/* An event of the job; nothing of it changes. */
+enum firn_status book_say(struct book *book, struct live_job *job, double now_s,
+                          const char *kind, const char *text,
+                          struct firn_error *err);
 /* A resize of the running attempt is over: an event with this text. */
 enum firn_status book_resized(struct book *book, struct live_job *job,
                               const char *text, struct firn_error *err);

@@ -31,7 +31,7 @@ const char config_help[] =
     "local)\n"
     "  --policy NAME         scheduling policy, see 'firn policies'; ./mine.so "
     "loads\n"
-    "                        one from a shared object (default: icefrog)\n"
+    "                        one from a shared object (default: firn)\n"
     "  --gpus SPEC           GPUs of the local backend, e.g. 1x4:v100@16: one "
     "node\n"
     "                        with four V100 of 16 GiB (default: ask the "
@@ -62,12 +62,23 @@ const char config_help[] =
     "(default:\n"
     "                        the members of --socket-group)\n"
     "  --viewers LIST        users that see the queue and the cluster\n"
+    "  --shares FILE         users and projects with shares and quotas "
+    "(default:\n"
+    "                        none); read again after SIGHUP\n"
+    "  --idle-after TIME     report jobs whose GPUs are at 0 % and that make "
+    "no\n"
+    "                        progress for TIME, e.g. 30m (default: off)\n"
     "  --launcher PATH       socket of firn-launch, which runs jobs as the "
     "users "
     "who\n"
     "                        submitted them (default: none; all jobs run as "
     "firnd's\n"
     "                        user, and other users cannot submit)\n"
+    "  --notify-command PATH\n"
+    "                        program that tells users of ends, failures and\n"
+    "                        preemptions of jobs that ask for it by 'notify' "
+    "(default:\n"
+    "                        none)\n"
     "  --set NAME=VALUE      option of a policy or backend, e.g. fifo.skip=1; "
     "may be\n"
     "                        repeated\n"
@@ -113,9 +124,12 @@ static const struct key keys[] = {
     {"viewers", offsetof(struct config, viewers), true, false},
     {"tls-cert", offsetof(struct config, tls_cert), true, false},
     {"tls-key", offsetof(struct config, tls_key), true, false},
+    {"shares", offsetof(struct config, shares), true, false},
+    {"idle-after", offsetof(struct config, idle_after), true, false},
     {"launcher", offsetof(struct config, launcher), true, false},
     {"listen-plain", offsetof(struct config, listen_plain), true, true},
     {"gpus", offsetof(struct config, gpus), true, false},
+    {"notify-command", offsetof(struct config, notify_command), true, false},
     {"callback", offsetof(struct config, callback), true, false},
     {"jobs-max", offsetof(struct config, jobs_max), true, false},
     {"user-jobs-max", offsetof(struct config, user_jobs_max), true, false},
@@ -483,7 +497,7 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
     if (config->engine == NULL)
         config->engine = "local";
     if (config->policy == NULL)
-        config->policy = "icefrog";
+        config->policy = "firn";
     if (config->state == NULL)
         FIRN_TRY(default_state(config, err));
     FIRN_TRY(make_absolute(config, &config->state, err));
@@ -509,6 +523,8 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
         add_setting(config, setting.at);
         buf_release(&setting);
     }
+    if (config->notify_command != NULL)
+        FIRN_TRY(make_absolute(config, &config->notify_command, err));
     if (config->users == NULL && config->socket_group != NULL) {
         struct firn_buf group = {0};
         buf_printf(&group, "@%s", config->socket_group);

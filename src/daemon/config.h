@@ -2,7 +2,7 @@
  *
  *     engine: local             # backend: local or slurm
  *     gpus: 1x4:v100@16         # GPUs of the local backend; else the driver's
- *     policy: icefrog           # scheduling policy
+ *     policy: firn              # scheduling policy
  *     state: /var/lib/firn      # state directory
  *     socket: /run/firn/firn.sock
  *     listen: 127.0.0.1:7070    # TCP; needs token-file
@@ -11,10 +11,13 @@
  *     operators: ann,@admins    # users with all rights; @ names a group
  *     users: '@lab'             # users that submit jobs and change their own
  *     viewers: '@visitors'        # users that see the queue
+ *     shares: /etc/firn/shares.yaml  # shares and quotas: docs/shares.md
+ *     idle-after: 30m           # jobs that use no GPU for so long are reported
  *     launcher: /run/firn-launch/sock  # firn-launch: jobs run as their users
  *     tls-cert: /etc/firn/cert.pem  # certificate chain and key: TLS on listen
  *     tls-key: /etc/firn/key.pem
  *     listen-plain: no          # yes: listen beyond this host without TLS
+ *     notify-command: /etc/firn/notify  # tells users: daemon/announce.h
  *     callback: http://head:7070  # firnd's URL for trainers on other hosts
  *     log-mib: 64               # MiB of output kept per job
  *     keep-jobs: 10000          # finished jobs whose logs are kept
@@ -59,8 +62,11 @@ struct config {
     const char *operators, *users, *viewers; /* see daemon/access.h */
     const char *tls_cert, *tls_key;
     const char *listen_plain; /* "yes" or "no" */
+    const char *shares;       /* file of users and projects; NULL: none */
+    const char *idle_after;   /* default of idle.after; NULL: none */
     const char *launcher;     /* socket of firn-launch; NULL: none */
     const char *gpus;
+    const char *notify_command;           /* path; NULL: none */
     const char *allow_root;               /* "yes" or "no" */
     const char *jobs_max, *user_jobs_max; /* whole numbers */
     const char *log_mib, *keep_jobs, *keep_jobs_days, *keep_rows;

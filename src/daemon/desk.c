@@ -177,6 +177,31 @@ unsigned desk_cannot(const struct desk *desk, const struct live_job *job)
     return (FIRN_CAN_ALL & ~abilities_of(job, NULL)) | engine_lacks(desk);
 }
 
+/* No more GPUs than the engine lets it have, unless it has them. */
+static void bound(const struct desk *desk, const struct live_job *job,
+                  const struct track *track, struct firn_job_spec *out)
+{
+    struct firn_bars bars;
+    const struct firn_job *now = track != NULL ? desk_job(desk, track) : NULL;
+    int most = dock_bars(desk->dock, job->id, &bars) ? bars.gpus_max : 0;
+    if (most <= 0 || most < out->gpus_min)
+        return;
+    if (now != NULL && now->held.ngpus > most)
+        most = now->held.ngpus;
+    if (out->gpus_max > most)
+        out->gpus_max = most;
+    if (out->gpus > most)
+        out->gpus = most;
+}
+
+/* Nodes that are barred to it, in the round. */
+static void bar(const struct desk *desk, const struct track *track)
+{
+    struct firn_bars bars;
+    if (dock_bars(desk->dock, track->id, &bars) && bars.nodes != NULL)
+        round_bar(desk->round, track->round_id, bars.nodes);
+}
+
 void desk_spec(const struct desk *desk, const struct live_job *job,
                struct firn_job_spec *out)
 {
@@ -184,6 +209,7 @@ void desk_spec(const struct desk *desk, const struct live_job *job,
     bool runs = job->held != NULL && strcmp(job->held, "-") != 0;
     fill_spec(desk, &job->ask, job->submitted_s, job->gpu_type, runs, out);
     out->cannot = desk_cannot(desk, job);
+    bound(desk, job, track, out);
     if ((out->cannot & FIRN_CAN_RESIZE) && out->gpus > 0)
         out->gpus = out->gpus_min = out->gpus_max =
             gpus_for_life(desk, job, track, out);
@@ -271,6 +297,7 @@ enum firn_status desk_restore(struct desk *desk, struct live_job *job,
     if (status == FIRN_OK) {
         track->round_id = as.id;
         track->duration_s = spec.duration_s;
+        bar(desk, track);
         relink(desk, as.id);
     }
     return status;
@@ -289,6 +316,7 @@ static enum firn_status submit(struct desk *desk, struct live_job *job,
     FIRN_TRY(round_event(desk->round, &event, err));
     track->round_id = event.job;
     track->duration_s = spec.duration_s;
+    bar(desk, track);
     return FIRN_OK;
 }
 
@@ -367,6 +395,25 @@ enum firn_status desk_reenter(struct desk *desk, struct live_job *job,
 
 /* --- pinned jobs --------------------------------------------------------- */
 
+/* Charges the user of a pinned job for its GPUs, or (-1) no longer. */
+static void charge_outside(struct desk *desk, struct track *track, int sign)
+{
+    const struct live_job *job = book_job(desk->book, track->id);
+    if (desk->accounts == NULL || track->blocked.ngpus == 0)
+        return;
+    if (sign > 0)
+        track->outside_member =
+            job != NULL ? accounts_member(desk->accounts, job->ask.user,
+                                          accounts_project(desk->accounts,
+                                                           job->ask.user,
+                                                           job->ask.project))
+                        : -1;
+    if (track->outside_member >= 0)
+        accounts_hold_outside(desk->accounts, track->outside_member,
+                              sign * track->blocked.ngpus,
+                              dock_now_s(desk->dock));
+}
+
 /* Blocks those of its GPUs that are on nodes that are up. */
 static void block(struct desk *desk, struct track *track)
 {
@@ -386,12 +433,14 @@ static void block(struct desk *desk, struct track *track)
         log_warn("job %d has GPUs that are given out already", track->id);
         to->nparts = to->ngpus = 0;
     }
+    charge_outside(desk, track, 1);
 }
 
 static void unblock(struct desk *desk, struct track *track)
 {
     if (track->blocked.nparts > 0)
         round_unblock(desk->round, &track->blocked);
+    charge_outside(desk, track, -1);
     track->blocked.nparts = track->blocked.ngpus = 0;
 }
 
@@ -462,6 +511,7 @@ static enum firn_status copy_jobs(struct round *to, const struct state *from,
             .gpus_most = job->gpus_most,
             .report = {job->done_s, job->rate, job->resumes_s}};
         FIRN_TRY(round_restore(to, &as, now_s, err));
+        round_bar(to, job->id, job->barred);
     }
     return FIRN_OK;
 }
@@ -499,6 +549,7 @@ void desk_close(struct desk *desk)
     livehistory_free(desk->history);
     memseen_free(desk->memory);
     livemerge_free(desk->merges);
+    accounts_free(desk->accounts);
     mem_free(desk->types_text);
     if (desk->merge_key != NULL)
         buf_release(desk->merge_key);

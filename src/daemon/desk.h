@@ -76,6 +76,7 @@ struct track {
     struct firn_alloc granted; /* by the last step; parts owned */
     struct firn_alloc blocked; /* of a pinned job, in the round; parts owned */
     bool is_pinned;
+    int outside_member;   /* charged for `blocked` */
     bool is_lone;         /* not to be merged any more */
     double unheard_s;     /* since when its lead reports and it does not; 0 */
     int64_t open_attempt; /* the attempt without an end; 0: none */
@@ -104,6 +105,11 @@ struct track {
     double turn; /* of the time, in a training of two; 0: not known */
     double best; /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
+    int64_t warned_attempt; /* of its time limit: loop_limits.c */
+    double idle_since_s;    /* no GPU was used since */
+    double idle_done;       /* progress at that moment */
+    int64_t idle_attempt;   /* attempt of these */
+    bool is_idle_told;
     uint64_t told_epoch;   /* the last that the estimator was told of */
     firn_job_id told_with; /* the job that it was trained together with then */
     bool is_mixed;         /* that has changed since its first epoch */
@@ -127,6 +133,7 @@ struct desk {
     struct dock *dock;
     struct metrics *metrics;
     struct round *round;
+    struct accounts *accounts; /* users and projects; NULL: none */
     const struct firn_policy_def *policy;
     struct firn_engine_def live; /* the engine as the round sees it */
     VEC(const char *)
@@ -152,6 +159,7 @@ struct desk {
     struct memseen *memory; /* of language models; NULL: not read yet */
     bool readmits;          /* waiting jobs, so that they keep their order */
     struct livemerge *merges;
+    double limits_s; /* time limits are looked at then */
     double looked_s; /* whether a job takes longer than guessed */
     /* Of one decision, for behind it. */
     VEC(struct refused) refused;    /* steps that the engine would not take */

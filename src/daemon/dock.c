@@ -133,6 +133,13 @@ const char *dock_trouble(const struct dock *dock)
                : NULL;
 }
 
+bool dock_bars(const struct dock *dock, firn_job_id id, struct firn_bars *out)
+{
+    *out = (struct firn_bars){.why = ""};
+    return dock->engine->bars != NULL &&
+           dock->engine->bars(dock->engine_state, id, out);
+}
+
 const char *dock_job_trouble(const struct dock *dock, firn_job_id id)
 {
     return dock->engine->job_trouble != NULL

@@ -204,6 +204,11 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
                               .seed = 1,
                               .engine = &dry->def,
                               .engine_state = dry};
+    if (loop->desk.accounts != NULL) {
+        accounts_settle(loop->desk.accounts, dry->now_s);
+        dry->accounts = accounts_copy(loop->desk.accounts);
+    }
+    as.accounts = dry->accounts;
     FIRN_TRY(round_new(&dry->round, &as, err));
     dryrun_pace_open(dry);
     FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
@@ -220,6 +225,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
 void dryrun_close(struct dryrun *dry)
 {
     round_free(dry->round);
+    accounts_free(dry->accounts);
     dryrun_pace_close(dry);
     vec_release(&dry->pinned);
     buf_release(&dry->gpus);

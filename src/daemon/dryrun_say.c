@@ -225,6 +225,23 @@ static enum firn_status eta_pinned(struct loop *loop,
     return FIRN_OK;
 }
 
+double dryrun_start_s(struct loop *loop, const struct live_job *job)
+{
+    const struct track *track = desk_track(&loop->desk, job->id);
+    struct firn_error none = {0};
+    struct dryrun dry = {0};
+    struct range range;
+    if (track == NULL || desk_job(&loop->desk, track) == NULL)
+        return (double)NAN;
+    struct question q = {
+        .job = job, .is_known = desk_left(&loop->desk, job, track).is_known};
+    enum firn_status status = dryrun_ask(&dry, loop, &q, &range, &none);
+    bool is_known = status == FIRN_OK && dry.hung == FIRN_NO_JOB;
+    double start_s = is_known ? dry.start_s : (double)NAN;
+    dryrun_close(&dry);
+    return start_s;
+}
+
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {

@@ -35,6 +35,7 @@ struct dryrun {
     struct loop *loop;
     struct firn_engine_def def;
     struct round *round;
+    struct accounts *accounts; /* a copy; NULL: none */
     double began_s, now_s;
     firn_job_id job; /* in question, in this round */
     double start_s;  /* since now; NaN: not within what was rolled */

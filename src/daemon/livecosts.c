@@ -110,6 +110,7 @@ void livecosts_of(const struct livecosts *costs, const char *app,
     if (start_s >= 0) {
         out->restart = (struct firn_cost){.pause_s = start_s + fmax(stop_s, 0)};
         out->is_seen = true;
+        out->first_s = start_s;
     }
     if (pause_s >= 0)
         out->resize = (struct firn_cost){

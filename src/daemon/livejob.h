@@ -37,25 +37,27 @@ bool live_state_is_over(enum live_state state);
 bool live_state_named(const char *name, enum live_state *out);
 
 /* Why a job is in its state. The API shows the name beside a sentence. */
-#define LIVE_REASON_MAP(X)                                         \
-    X(NONE, "none")                                                \
-    X(NEW, "new")               /* no round has seen it yet */     \
-    X(CAPACITY, "capacity")     /* too few GPUs are free */        \
-    X(FRAGMENTED, "fragmented") /* enough, but not together */     \
-    X(MEMORY, "memory")         /* no free GPU has enough */       \
-    X(TYPE, "type")             /* none of its types is free */    \
-    X(PRIORITY, "priority")     /* others go first */              \
-    X(POLICY, "policy")         /* the policy's own words */       \
-    X(HELD, "held")             /* by its user */                  \
-    X(DRAINED, "drained")       /* nodes that it needs are */      \
-    X(LEAVING, "leaving")       /* GPUs are being freed */         \
-    X(ENGINE, "engine")         /* the engine is away */           \
-    X(NEVER, "never")           /* the cluster has no such GPUs */ \
-    X(RETRY, "retry")           /* after a failure */              \
-    X(OUT_OF_MEMORY, "out-of-memory")                              \
-    X(EXIT, "exit") /* its own status */                           \
-    X(SIGNAL, "signal")                                            \
-    X(USER, "user")         /* cancelled */                        \
+#define LIVE_REASON_MAP(X)                                            \
+    X(NONE, "none")                                                   \
+    X(NEW, "new")               /* no round has seen it yet */        \
+    X(CAPACITY, "capacity")     /* too few GPUs are free */           \
+    X(FRAGMENTED, "fragmented") /* enough, but not together */        \
+    X(MEMORY, "memory")         /* no free GPU has enough */          \
+    X(TYPE, "type")             /* none of its types is free */       \
+    X(PRIORITY, "priority")     /* others go first */                 \
+    X(POLICY, "policy")         /* the policy's own words */          \
+    X(HELD, "held")             /* by its user */                     \
+    X(DRAINED, "drained")       /* nodes that it needs are */         \
+    X(QUOTA, "quota")           /* its user or project is over one */ \
+    X(SHARE, "share")           /* others have a larger claim */      \
+    X(LEAVING, "leaving")       /* GPUs are being freed */            \
+    X(ENGINE, "engine")         /* the engine is away */              \
+    X(NEVER, "never")           /* the cluster has no such GPUs */    \
+    X(RETRY, "retry")           /* after a failure */                 \
+    X(OUT_OF_MEMORY, "out-of-memory")                                 \
+    X(EXIT, "exit") /* its own status */                              \
+    X(SIGNAL, "signal")                                               \
+    X(USER, "user")         /* cancelled */                           \
     X(VANISHED, "vanished") /* its host or supervisor */
 
 enum live_reason {

@@ -268,6 +268,7 @@ static enum firn_status reread(struct loop *loop, struct config *fresh,
     FIRN_TRY(config_flags(fresh, loop->argc, loop->argv, err));
     FIRN_TRY(config_finish(fresh, err));
     FIRN_TRY(config_token(fresh, &token, err));
+    FIRN_TRY(loop_shares_reload(loop, fresh, err));
     FIRN_TRY(take_policy(loop, fresh, err));
     name_fixed(loop, fresh);
     loop_limit_jobs(loop, fresh);

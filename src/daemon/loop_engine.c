@@ -541,6 +541,9 @@ void loop_event(struct loop *loop, const struct firn_event *event)
     case FIRN_EVENT_TAKEN:
         foreign_taken(&loop->desk, &event->taken);
         break;
+    case FIRN_EVENT_BARS:
+        loop_bars_event(loop, event->job);
+        break;
     case FIRN_EVENT_INBOX:
         loop_inbox_event(loop, event->inbox);
         break;

@@ -252,6 +252,17 @@ static enum firn_status fits(void *arg, const struct live_ask *ask,
     return fits_check(&((struct loop *)arg)->dock.cluster, ask, err);
 }
 
+static enum firn_status admits(void *arg, struct live_ask *ask,
+                               struct firn_error *err)
+{
+    return loop_admits(arg, ask, err);
+}
+
+static void shares(void *arg, struct firn_buf *json)
+{
+    loop_shares_json(arg, json);
+}
+
 /* The name of firnd's own user. */
 static bool is_own_name(const char *user)
 {
@@ -330,6 +341,8 @@ struct api_host loop_host(struct loop *loop)
         .board_url = board_url,
         .handled = handled,
         .fits = fits,
+        .admits = admits,
+        .shares = shares,
         .may_run = may_run,
         .role_of_uid = role_of_uid,
         .log_path = log_path};

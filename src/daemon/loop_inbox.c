@@ -14,8 +14,9 @@
  * letters of one. (3) One that is gone from the queue before it was started is
  * over; so is one that is not there any more after a restart. (4) One that is
  * over here and still in the queue, as after a crash of the cluster's own
- * controller, is ended there: it has run, or was not to. But one that was only
- * taken out and put back is a new job.
+ * controller, is ended there if it ran, or its user cancelled it here. One that
+ * never ran (it was taken out and put back, or the cluster would not let it go)
+ * is a new job: what firn did not start it does not end.
  *
  * Cost: a walk over the living jobs for each report.
  */
@@ -101,11 +102,12 @@ static struct live_ask ask_of(const struct firn_inbox *inbox)
                                  inbox->limit_s > 0 ? inbox->limit_s : 0};
 }
 
-/* Was it over without ever having been let go, or stopped here? */
+/* Did it end without having run, and not by its user's wish? */
 static bool was_taken_out(const struct live_job *job)
 {
-    return job->state == LIVE_CANCELLED &&
-           job->reason == LIVE_BECAUSE_VANISHED && job->attempt == 0;
+    bool is_users =
+        job->state == LIVE_CANCELLED && job->reason == LIVE_BECAUSE_USER;
+    return live_state_is_over(job->state) && !is_users && !(job->started_s > 0);
 }
 
 /* (1) `*job` is what it made, now or before. */

@@ -86,8 +86,13 @@ static void on_note(void *arg, const struct firn_job *in_round, double now_s)
     struct live_job *job =
         book_job(loop->book, desk_book_id(&loop->desk, in_round->id));
     (void)now_s;
+    enum gate_why gated = state_record(in_round)->gated;
     if (job != NULL && in_round->held.nparts == 0)
-        book_note(job, LIVE_BECAUSE_POLICY, in_round->note);
+        book_note(job,
+                  gated == GATE_OPEN    ? LIVE_BECAUSE_POLICY
+                  : gated == GATE_SHARE ? LIVE_BECAUSE_SHARE
+                                        : LIVE_BECAUSE_QUOTA,
+                  in_round->note);
 }
 
 static void on_step(void *arg, const struct firn_step *step)
@@ -169,6 +174,7 @@ enum firn_status loop_new_round(struct loop *loop,
                               .seed = 1,
                               .engine = &loop->desk.live,
                               .engine_state = loop,
+                              .accounts = loop->desk.accounts,
                               .watch = loop_watch(loop)};
     FIRN_TRY(round_new(&round, &as, err));
     if (loop->desk.round != NULL) {

@@ -28,9 +28,10 @@ struct loop {
     struct desk desk;
     struct dock dock;
     struct http *http;
-    struct audit *audit;      /* NULL: it cannot be written */
-    VEC(firn_job_id) waiting; /* for other jobs: loop_after.c */
-    int64_t after_seen;       /* the last event when they were looked at */
+    struct announce *announce; /* notifications of users */
+    struct audit *audit;       /* NULL: it cannot be written */
+    VEC(firn_job_id) waiting;  /* for other jobs: loop_after.c */
+    int64_t after_seen;        /* the last event when they were looked at */
     struct api *api;
     struct metrics *metrics;
     struct retain *retain;  /* what is removed at present; NULL: nothing */
@@ -138,6 +139,11 @@ void loop_stopped_text(const struct live_job *job, int end, double ran_s,
 struct firn_engine_host loop_engine_host(struct loop *loop);
 void loop_engine_init(struct loop *loop);
 void loop_event(struct loop *loop, const struct firn_event *event);
+/* --- what the engine does not let jobs have: loop_bars.c ------------------ */
+
+/* FIRN_NO_JOB: all jobs. */
+void loop_bars_event(struct loop *loop, firn_job_id id);
+
 /* --- jobs of the cluster's own queue: loop_inbox.c ----------------------- */
 
 void loop_inbox_event(struct loop *loop, const struct firn_inbox *inbox);
@@ -253,6 +259,26 @@ void loop_after_recover(struct loop *loop);
  */
 void loop_after_look(struct loop *loop, double now_s);
 
+/* --- users and projects: loop_shares.c ------------------------------------ */
+
+/* Reads the file of --shares and charges what attempts on disk used; before
+ * the first round. */
+enum firn_status loop_shares_open(struct loop *loop, struct firn_error *err);
+/* Reads it again. An error: nothing has changed. */
+enum firn_status loop_shares_reload(struct loop *loop,
+                                    const struct config *config,
+                                    struct firn_error *err);
+/* May its user submit it? Fills in its project. FIRN_EINVAL or FIRN_ELIMIT
+ * with a sentence. */
+enum firn_status loop_admits(struct loop *loop, struct live_ask *ask,
+                             struct firn_error *err);
+void loop_shares_json(struct loop *loop, struct firn_buf *json);
+
+/* --- time limits and idle jobs: loop_limits.c ----------------------------- */
+
+/* Warns and ends; returns when to look again. */
+double loop_limits_look(struct loop *loop, double now_s);
+
 /* --- the HTTP API's host: loop_host.c ------------------------------------ */
 
 struct api_host loop_host(struct loop *loop);
@@ -300,6 +326,8 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
 enum firn_status dryrun_all(struct loop *loop, struct firn_buf *json,
                             struct firn_error *err);
 void foreseen_free(struct foreseen *foreseen);
+/* Seconds until a waiting job starts, as dryrun_eta() finds; NaN: not known. */
+double dryrun_start_s(struct loop *loop, const struct live_job *job);
 enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
 

@@ -80,6 +80,18 @@ static void recover_how(struct firn_alloc *held, const struct live_job *job)
         held->how.passes = job->orders.passes;
 }
 
+/* The tunes that a running job may have under the policy. Which of several it
+ * was started with is not kept: a job with elastic threads keeps its batch. */
+static unsigned recover_tunes(const struct loop *loop,
+                              const struct live_job *job)
+{
+    unsigned tunes = loop->desk.policy->tunes;
+    if ((tunes & FIRN_TUNE_BATCH) == 0 || (tunes & FIRN_TUNE_THREADS) == 0)
+        return tunes;
+    return tunes & ~(unsigned)(job->ask.threads > 0 ? FIRN_TUNE_BATCH
+                                                    : FIRN_TUNE_THREADS);
+}
+
 /* Takes over a job that has, or may have, processes. */
 static void take_over(struct loop *loop, struct live_job *job,
                       struct firn_alloc *held)
@@ -88,7 +100,7 @@ static void take_over(struct loop *loop, struct live_job *job,
     struct firn_error err = {0};
     struct firn_job_spec spec;
     recover_how(held, job);
-    held->tunes = loop->desk.policy->tunes;
+    held->tunes = recover_tunes(loop, job);
     desk_spec(&loop->desk, job, &spec);
     track->duration_s = spec.duration_s; /* a pinned job gets no other */
     track->granted = *held;

@@ -5,6 +5,7 @@
  * exactly so is refused, and nothing is given out.
  */
 #include "base/mem.h"
+#include "core/accounts.h"
 #include "daemon/recover.h"
 #include <ctype.h>
 #include <firn/parallel.h>
@@ -108,4 +109,14 @@ bool recover_alloc(const char *text, struct firn_alloc *out)
     }
     *out = alloc;
     return true;
+}
+
+double recover_gpus(const char *text)
+{
+    struct firn_alloc alloc = FIRN_ALLOC_NONE;
+    double gpus = 0;
+    if (text != NULL && recover_alloc(text, &alloc))
+        gpus = accounts_weight(&alloc);
+    mem_free(alloc.parts);
+    return gpus;
 }

@@ -111,6 +111,27 @@ enum firn_status store_close_attempts(struct store *store,
 enum firn_status store_close_over(struct store *store, int *nclosed,
                                   struct firn_error *err);
 
+/* From `at_s` on the open attempt of a job has these GPUs. */
+enum firn_status store_resize_attempt(struct store *store, firn_job_id job,
+                                      int64_t number, double at_s,
+                                      const char *held, struct firn_error *err);
+
+/* GPU-seconds of one attempt; or the sum of a day's attempts that are kept no
+ * longer (job is FIRN_NO_JOB then). */
+struct store_usage {
+    firn_job_id job;
+    const char *user, *project, *app;
+    double started_s, ended_s; /* ended_s of an open one: now */
+    bool is_open;
+    double gpu_s;
+    int64_t attempts;
+};
+typedef void store_usage_fn(void *arg, const struct store_usage *usage);
+/* Attempts that ended after `since_s` or are open at `now_s`, and kept sums. */
+enum firn_status store_each_usage(struct store *store, double since_s,
+                                  double now_s, store_usage_fn *fn, void *arg,
+                                  struct firn_error *err);
+
 /* One line of history. `id` is given by the store, rising by one. */
 struct store_event {
     int64_t id;

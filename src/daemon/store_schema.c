@@ -13,9 +13,15 @@
  * ours was written by a newer firn and is refused; one below 0 is damage. (5) A
  * comparison has three answers: as it should be, other, unknown. SQLite returns
  * no row and no text also when it lacks memory or cannot read: that is unknown,
- * and no file is called damaged, and no index dropped, because of it.
+ * and no file is called damaged, and no index dropped, because of it. (6) A new
+ * file, and the database in memory, are made by one transaction that has the
+ * columns of later steps in their tables from the start: SQLite parses the
+ * whole schema again for each column that is added. The text of such a table is
+ * that which the steps leave; if a file differs from it, the steps are run one
+ * by one and the file is compared again before it is called damaged.
  *
- * Cost: a database of six tables in memory, about a millisecond.
+ * Cost: a database of six tables in memory, 0.5 ms (6 ms with a statement for
+ * each column).
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -69,6 +75,17 @@ static const char *const own_steps[] = {
     "",
     /* 8: what a trainer can do, and the rule of its batch */
     "",
+    /* 9: how an application trains */
+    "",
+    /* 10: processes of a job, and what it waits for */
+    "",
+    /* 11: GPU-seconds of an attempt up to since_s, GPUs from then on; and
+     * the sums of attempts that are kept no longer */
+    "CREATE TABLE spans (job INTEGER, epoch INTEGER, gpu_s REAL, since_s REAL,"
+    " gpus REAL, PRIMARY KEY (job, epoch)) WITHOUT ROWID;"
+    "CREATE TABLE usage (day INTEGER, user TEXT, project TEXT, app TEXT,"
+    " gpu_s REAL, attempts INTEGER, PRIMARY KEY (day, user, project, app))"
+    " WITHOUT ROWID;",
 };
 
 static const char *sql_type(const struct job_field *field)
@@ -134,6 +151,78 @@ const char *const *store_schema(size_t *n)
 
 /* --- steps --------------------------------------------------------------- */
 
+/* Where SQLite adds a column to a table: before the comma of its first
+ * constraint, else before its closing bracket. NULL if no bracket closes it. */
+static const char *column_end(const char *columns)
+{
+    static const char key[] = ", PRIMARY KEY (";
+    int depth = 0;
+    for (const char *at = columns; *at != '\0'; at++) {
+        if (depth == 0 && (*at == ')' || strncmp(at, key, sizeof key - 1) == 0))
+            return at;
+        depth += *at == '(' ? 1 : *at == ')' ? -1 : 0;
+    }
+    return NULL;
+}
+
+/* Adds a column to the table of that name in `out`, as SQLite would. False if
+ * there is no such table. */
+static bool add_column(struct firn_buf *out, const char *table, size_t ntable,
+                       const char *column, size_t ncolumn)
+{
+    struct firn_buf head = {0}, whole = {0};
+    buf_printf(&head, "CREATE TABLE %.*s (", (int)ntable, table);
+    const char *at = out->n > 0 ? strstr(out->at, head.at) : NULL;
+    const char *end = at != NULL ? column_end(at + head.n) : NULL;
+    if (end != NULL) {
+        buf_add(&whole, out->at, (size_t)(end - out->at));
+        buf_printf(&whole, ", %.*s%s", (int)ncolumn, column, end);
+        buf_clear(out);
+        buf_add(out, whole.at, whole.n);
+    }
+    buf_release(&head);
+    buf_release(&whole);
+    return end != NULL;
+}
+
+/* (6): adds a statement of a step to `out`; false if it is of another kind. */
+static bool join_statement(struct firn_buf *out, const char *sql, size_t n)
+{
+    static const char *const made[] = {"CREATE TABLE ", "CREATE INDEX ",
+                                       "CREATE UNIQUE INDEX "};
+    static const char alter[] = "ALTER TABLE ", add[] = " ADD COLUMN ";
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (strncmp(sql, made[i], strlen(made[i])) == 0) {
+            buf_add(out, sql, n);
+            buf_putc(out, ';');
+            return true;
+        }
+    if (strncmp(sql, alter, sizeof alter - 1) != 0)
+        return false;
+    const char *table = sql + sizeof alter - 1;
+    size_t ntable = strcspn(table, " ");
+    const char *column = table + ntable + sizeof add - 1;
+    return strncmp(table + ntable, add, sizeof add - 1) == 0 &&
+           add_column(out, table, ntable, column, (size_t)(sql + n - column));
+}
+
+bool store_schema_whole(const char *const *steps, size_t nsteps,
+                        struct firn_buf *out)
+{
+    bool is_whole = true;
+    buf_clear(out);
+    for (size_t i = 0; i < nsteps && is_whole; i++)
+        for (const char *at = steps[i]; is_whole;) {
+            at += strspn(at, "; ");
+            if (*at == '\0')
+                break;
+            size_t n = strcspn(at, ";");
+            is_whole = join_statement(out, at, n);
+            at += n;
+        }
+    return is_whole && out->n > 0;
+}
+
 static bool pragma_int(sqlite3 *db, const char *sql, sqlite3_int64 *out)
 {
     sqlite3_stmt *stmt = NULL;
@@ -170,7 +259,13 @@ enum firn_status store_migrate(sqlite3 *db, const char *const *steps,
                          "it is of version %lld, and this firnd knows "
                          "versions up to %zu only: a newer one made it",
                          (long long)version, nsteps);
-    for (size_t i = (size_t)version; i < nsteps; i++) {
+    struct firn_buf whole = {0};
+    bool is_made = version == 0 && store_schema_whole(steps, nsteps, &whole) &&
+                   run_step(db, whole.at, nsteps);
+    if (!is_made && !sqlite3_get_autocommit(db))
+        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    buf_release(&whole);
+    for (size_t i = (size_t)version; i < nsteps && !is_made; i++) {
         if (run_step(db, steps[i], i + 1))
             continue;
         firn_fail(err, FIRN_EIO, "step %zu to its present shape failed: %s",
@@ -369,13 +464,21 @@ static enum firn_status mend(struct shape *shape)
     return status;
 }
 
-/* A database in memory that has had the first `n` steps. */
+/* A database in memory that has had the first `n` steps, one by one or, where
+ * that is possible, as a whole. */
 static enum firn_status make_model(sqlite3 **out, const char *const *steps,
-                                   size_t n, struct firn_error *err)
+                                   size_t n, bool one_by_one,
+                                   struct firn_error *err)
 {
+    struct firn_buf whole = {0};
     if (sqlite3_open(":memory:", out) != SQLITE_OK)
         return firn_fail(err, FIRN_EIO, "no memory for a database in memory");
-    for (size_t i = 0; i < n; i++) {
+    bool is_made = !one_by_one && store_schema_whole(steps, n, &whole) &&
+                   run_step(*out, whole.at, n);
+    if (!is_made && !sqlite3_get_autocommit(*out))
+        sqlite3_exec(*out, "ROLLBACK", NULL, NULL, NULL);
+    buf_release(&whole);
+    for (size_t i = 0; i < n && !is_made; i++) {
         if (run_step(*out, steps[i], i + 1))
             continue;
         if (!store_may_pass(sqlite3_errcode(*out)))
@@ -387,17 +490,12 @@ static enum firn_status make_model(sqlite3 **out, const char *const *steps,
     return FIRN_OK;
 }
 
-enum firn_status store_check_schema(sqlite3 *db, const char *const *steps,
-                                    size_t nsteps, struct firn_error *err)
+static enum firn_status judge(sqlite3 *db, const char *const *steps, size_t n,
+                              bool one_by_one, struct firn_error *err)
 {
-    sqlite3_int64 version = 0;
     struct shape shape = {.db = db, .err = err};
-    if (!pragma_int(db, "PRAGMA user_version", &version))
-        return fail_reading(db, "its version cannot be read", err);
-    if (version < 0 || (size_t)version > nsteps)
-        return FIRN_OK; /* store_migrate() says it */
     enum firn_status status =
-        make_model(&shape.model, steps, (size_t)version, err);
+        make_model(&shape.model, steps, n, one_by_one, err);
     if (status == FIRN_OK)
         status = judge_all(&shape);
     if (status == FIRN_OK)
@@ -406,5 +504,19 @@ enum firn_status store_check_schema(sqlite3 *db, const char *const *steps,
         status = mend(&shape);
     buf_release(&shape.repairs);
     sqlite3_close(shape.model);
+    return status;
+}
+
+enum firn_status store_check_schema(sqlite3 *db, const char *const *steps,
+                                    size_t nsteps, struct firn_error *err)
+{
+    sqlite3_int64 version = 0;
+    if (!pragma_int(db, "PRAGMA user_version", &version))
+        return fail_reading(db, "its version cannot be read", err);
+    if (version < 0 || (size_t)version > nsteps)
+        return FIRN_OK; /* store_migrate() says it */
+    enum firn_status status = judge(db, steps, (size_t)version, false, err);
+    if (status == FIRN_EDATA) /* (6) */
+        status = judge(db, steps, (size_t)version, true, err);
     return status;
 }

@@ -56,6 +56,12 @@ enum store_sql {
     SQL_HAS_REPORTS,
     SQL_FORGET_ATTEMPTS,
     SQL_FORGET_JOB,
+    SQL_PUT_SPAN,
+    SQL_FORGET_SPANS,
+    SQL_RESIZE_ATTEMPT,
+    SQL_KEEP_USAGE,
+    SQL_EACH_USAGE,
+    SQL_EACH_KEPT_USAGE,
     SQL_N
 };
 
@@ -104,9 +110,15 @@ struct store {
 
 /* The steps of the schema: `n` texts of SQL. */
 const char *const *store_schema(size_t *n);
+/* Writes the statements that make the result of the steps at once to `out`,
+ * which is cleared first. False if a step does more than to make tables and
+ * indexes and to add columns. */
+bool store_schema_whole(const char *const *steps, size_t nsteps,
+                        struct firn_buf *out);
 /* The file's user_version says how many it has had. Each step is a transaction
- * with its number. FIRN_EIO when the file has had more than there are: a newer
- * firn made it; FIRN_EDATA: it is damaged. */
+ * with its number; a new file gets all of them in one. FIRN_EIO when the file
+ * has had more than there are: a newer firn made it; FIRN_EDATA: it is damaged.
+ */
 enum firn_status store_migrate(sqlite3 *db, const char *const *steps,
                                size_t nsteps, struct firn_error *err);
 

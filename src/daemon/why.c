@@ -4,6 +4,8 @@
  *
  *     held, retry, never           it is not in the round at all
  *     engine       the engine can start nothing at present
+ *     quota        its user or project is over a quota, with the numbers
+ *     share        users or projects with a larger claim go first
  *     drained      without the drained nodes there are too few GPUs
  *     memory       too few of the free GPUs have enough memory
  *     type         too few of the free GPUs are of its types
@@ -13,14 +15,18 @@
  *     new          no round has been since it came
  *     priority     it could have them: the policy gives others precedence
  *
- * When the GPUs that it needs are free next is what the jobs that hold them are
- * expected to need, one after the other; the policy may decide otherwise.
+ * Asked for one job, the answer has the moment at which `firn eta` and `firn
+ * plan` expect the start, from the same simulated future, and names the jobs
+ * that hold the GPUs: number, user, GPUs, and the time until their expected
+ * ends. Where no future is known, the moment is that at which these jobs will
+ * have let enough GPUs go, one after the other.
  *
  * Cost: O(nodes + running jobs log running jobs); in short O(nodes).
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
 #include "base/str.h"
+#include "core/gate.h"
 #include "daemon/after.h"
 #include "daemon/loopwork.h"
 #include <math.h>
@@ -28,13 +34,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BLOCKERS = 5 };
+
+/* A job that holds GPUs that another waits for. */
+struct blocker {
+    firn_job_id id; /* the book's */
+    int gpus;
+    double left_s; /* NaN: not known */
+};
+
 struct answer {
     enum live_reason reason;
     char text[LIVE_TEXT], next[LIVE_TEXT];
     int need, have; /* GPUs */
     double mem_gib;
-    double next_s; /* seconds until `need` may be free; NaN: not known */
-    bool is_short; /* for a list: that is not looked for */
+    double start_s; /* until it starts, as `firn eta` says; NaN: not known */
+    double next_s;  /* until `need` GPUs may be free; NaN: not known */
+    bool is_short;  /* for a list: that is not looked for */
+    struct blocker blockers[BLOCKERS]; /* the first to end first */
+    int nblockers;
 };
 
 /* What the cluster has for a job. */
@@ -60,6 +78,8 @@ static struct stock take_stock(const struct loop *loop,
         int nfree = state->map.node_free[i];
         stock.free += nfree;
         stock.up += node->is_up ? node->ngpus : 0;
+        if (firn_job_is_barred(job, i))
+            continue;
         if (!(job->type_mask >> node->type & 1)) {
             if (nfree > 0 && gib > 0 && job->spec.mem_gib > gib)
                 stock.lacks_memory = true;
@@ -77,15 +97,14 @@ static struct stock take_stock(const struct loop *loop,
     return stock;
 }
 
-struct ending {
-    double left_s;
-    int gpus;
-};
-
+/* Those whose end is not known last. */
 static int by_left(const void *a, const void *b)
 {
-    const struct ending *p = a, *q = b;
-    return firn_cmp(p->left_s, q->left_s);
+    const struct blocker *p = a, *q = b;
+    if (isnan(p->left_s) || isnan(q->left_s))
+        return (int)isnan(p->left_s) - (int)isnan(q->left_s);
+    int by = firn_cmp(p->left_s, q->left_s);
+    return by != 0 ? by : (p->id > q->id) - (p->id < q->id);
 }
 
 /* GPUs of an allocation that the job accepts. */
@@ -100,25 +119,52 @@ static int suiting(const struct state *state, const struct firn_job *job,
     return n;
 }
 
-/* Seconds until running jobs have let `more` GPUs go. */
-static double frees_in_s(const struct loop *loop, const struct firn_job *job,
-                         int more)
+/* The jobs that hold GPUs which suit the job, in the round or outside. The
+ * caller frees the list. */
+static struct blocker *list_blockers(const struct loop *loop,
+                                     const struct firn_job *job, size_t *n)
 {
     const struct state *state = round_state(loop->desk.round);
-    double now_s = dock_now_s(&loop->dock), at_s = NAN;
-    size_t n = 0;
-    struct ending *ends = mem_new(state->nrunning + 1, sizeof *ends);
-    for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->job.held.nparts > 0 && sj->job.rate > 0)
-            ends[n++] = (struct ending){firn_job_left_s(&sj->job, now_s),
-                                        suiting(state, job, &sj->job.held)};
-    if (n > 1)
-        qsort(ends, n, sizeof *ends, by_left);
-    for (size_t i = 0; i < n && more > 0; i++) {
-        more -= ends[i].gpus;
-        at_s = ends[i].left_s;
+    struct blocker *list = mem_new(loop->desk.tracks.n + 1, sizeof *list);
+    *n = 0;
+    for (size_t i = 0; i < loop->desk.tracks.n; i++) {
+        const struct track *track = loop->desk.tracks.at[i];
+        const struct live_job *live =
+            track != NULL ? book_job(loop->book, track->id) : NULL;
+        const struct firn_job *in_round =
+            live != NULL ? desk_job(&loop->desk, track) : NULL;
+        if (live == NULL)
+            continue;
+        const struct firn_alloc *held =
+            in_round != NULL ? &in_round->held : &track->blocked;
+        int gpus = suiting(state, job, held);
+        struct desk_left left = {0};
+        if (gpus == 0)
+            continue;
+        left = desk_left(&loop->desk, live, track);
+        list[(*n)++] = (struct blocker){
+            track->id, gpus, left.is_known ? left.left_s : (double)NAN};
     }
-    mem_free(ends);
+    if (*n > 1)
+        qsort(list, *n, sizeof *list, by_left);
+    return list;
+}
+
+/* Notes the jobs that have to end for `more` GPUs; returns the seconds until
+ * then, or NaN. */
+static double frees_in_s(const struct loop *loop, const struct firn_job *job,
+                         int more, struct answer *a)
+{
+    double at_s = NAN;
+    size_t n = 0;
+    struct blocker *list = list_blockers(loop, job, &n);
+    for (size_t i = 0; i < n && more > 0; i++) {
+        more -= list[i].gpus;
+        at_s = list[i].left_s;
+        if (a->nblockers < BLOCKERS)
+            a->blockers[a->nblockers++] = list[i];
+    }
+    mem_free(list);
     return more > 0 ? (double)NAN : at_s;
 }
 
@@ -148,6 +194,28 @@ static const char *types_in_words(const struct loop *loop,
         return loop->dock.cluster.types[__builtin_ctz(job->type_mask)].name;
     return job->spec.types[0] == '\0' && job->spec.one_type ? "one type"
                                                             : job->spec.types;
+}
+
+/* ", when job 7 (ann, 4 GPUs) ends" */
+static void blockers_in_words(const struct loop *loop, const struct answer *a,
+                              char *out, size_t max)
+{
+    size_t at = 0;
+    for (int i = 0; i < a->nblockers && i < 2 && at < max; i++) {
+        const struct blocker *b = &a->blockers[i];
+        const struct live_job *job = book_job(loop->book, b->id);
+        const char *user = job != NULL ? job->ask.user : "";
+        int n = snprintf(out + at, max - at, "%s job %d (%.20s%s%d GPU%s)",
+                         i == 0 ? ", when" : " and", b->id, user,
+                         user[0] != '\0' ? ", " : "", b->gpus,
+                         b->gpus > 1 ? "s" : "");
+        at += n > 0 ? (size_t)n : 0;
+    }
+    if (a->nblockers > 0 && at < max)
+        snprintf(out + at, max - at, "%s",
+                 a->nblockers > 2    ? " and others end"
+                 : a->nblockers == 2 ? " end"
+                                     : " ends");
 }
 
 /* "4 GPUs of a100|v100 with >= 40 GiB" */
@@ -185,16 +253,20 @@ static void too_few(const struct loop *loop, const struct firn_job *job,
     a->reason = !others               ? LIVE_BECAUSE_CAPACITY
                 : stock->lacks_memory ? LIVE_BECAUSE_MEMORY
                                       : LIVE_BECAUSE_TYPE;
-    if (!a->is_short)
-        a->next_s = frees_in_s(loop, job, a->need - stock->suit_free);
+    if (!a->is_short) {
+        double free_s = frees_in_s(loop, job, a->need - stock->suit_free, a);
+        a->next_s = isfinite(a->start_s) ? a->start_s : free_s;
+    }
     if (stock->suit_outside > 0)
         snprintf(outside, sizeof outside,
                  ", %d used by processes outside of firn", stock->suit_outside);
     if (isfinite(a->next_s))
         in_words(a->next_s, when, sizeof when);
-    snprintf(a->text, sizeof a->text, "waits for %s; %d free%s%s%s", needs,
-             stock->suit_free, outside,
-             when[0] != '\0' ? "; enough in about " : "", when);
+    int n = snprintf(a->text, sizeof a->text, "waits for %s; %d free%s%s%s",
+                     needs, stock->suit_free, outside,
+                     when[0] != '\0' ? "; enough in about " : "", when);
+    if (n > 0 && (size_t)n < sizeof a->text)
+        blockers_in_words(loop, a, a->text + n, sizeof a->text - (size_t)n);
     if (others && has_begun(job))
         snprintf(a->next, sizeof a->next,
                  "%d GPUs of other types are free: on them its results would "
@@ -262,6 +334,22 @@ static void in_line(const struct loop *loop, const struct live_job *job,
              loop->dock.engine->name);
 }
 
+/* Its user or project is over a quota, or has had its share. */
+static void kept_back(const struct loop *loop, const struct firn_job *job,
+                      struct answer *a)
+{
+    bool is_share = state_record(job)->gated == GATE_SHARE;
+    a->reason = is_share ? LIVE_BECAUSE_SHARE : LIVE_BECAUSE_QUOTA;
+    gate_text(round_state(loop->desk.round), job, dock_now_s(&loop->dock),
+              a->text, sizeof a->text);
+    snprintf(a->next, sizeof a->next, "%s",
+             is_share ? "firn shares shows the claims"
+                      : "starts when jobs of the same account end, or in the "
+                        "next window: firn shares");
+    if (!a->is_short && isfinite(a->start_s))
+        a->next_s = a->start_s;
+}
+
 /* It waits in the round. */
 static void waits(const struct loop *loop, const struct firn_job *job,
                   struct answer *a)
@@ -276,6 +364,8 @@ static void waits(const struct loop *loop, const struct firn_job *job,
     a->mem_gib = job->spec.mem_gib;
     if (loop_trouble(loop) != NULL) {
         in_trouble(loop, a);
+    } else if (state_record(job)->gated != GATE_OPEN) {
+        kept_back(loop, job, a);
     } else if (up < a->need && stock.suit >= a->need) {
         a->reason = LIVE_BECAUSE_DRAINED;
         snprintf(a->text, sizeof a->text,
@@ -311,6 +401,20 @@ static void waits(const struct loop *loop, const struct firn_job *job,
                  is_new ? "ask again in a moment"
                         : "firn ls shows the other jobs");
     }
+}
+
+/* The cluster's own scheduler does not let it have some GPUs that are free. */
+static void add_bars(const struct loop *loop, const struct live_job *job,
+                     struct answer *a)
+{
+    struct firn_bars bars;
+    if (a->reason == LIVE_BECAUSE_NEW ||
+        !dock_bars(&loop->dock, job->id, &bars) || bars.why[0] == '\0')
+        return;
+    size_t n = strlen(a->text);
+    snprintf(a->text + n, sizeof a->text - n, "; engine %s: %s",
+             loop->dock.engine->name, bars.why);
+    a->reason = LIVE_BECAUSE_ENGINE;
 }
 
 /* It is not in the round. */
@@ -356,19 +460,24 @@ static struct answer explain(const struct loop *loop,
     const struct track *track = desk_track(&loop->desk, job->id);
     const struct firn_job *in_round =
         track != NULL ? desk_job(&loop->desk, track) : NULL;
-    struct answer a = {
-        .next_s = NAN, .reason = job->reason, .is_short = is_short};
+    struct answer a = {.next_s = NAN,
+                       .start_s = NAN,
+                       .reason = job->reason,
+                       .is_short = is_short};
     a.need = job->ask.gpus_min;
+    if (!is_short && job->state == LIVE_PENDING && in_round != NULL)
+        a.start_s = dryrun_start_s((struct loop *)loop, job);
     if (job->state != LIVE_PENDING) {
         str_copy(a.text, sizeof a.text, job->why);
         if (in_round != NULL && in_round->held.nparts > 0 && in_round->rate > 0)
             a.next_s = firn_job_left_s(in_round, dock_now_s(&loop->dock));
         if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
             in_trouble(loop, &a);
-        else if (job->state == LIVE_STARTING)
+        else if (job->state == LIVE_STARTING || job->state == LIVE_RUNNING)
             in_line(loop, job, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);
+        add_bars(loop, job, &a);
         if (a.reason == LIVE_BECAUSE_CAPACITY && job->ask.may_share &&
             dock_no_sharing(&loop->dock) != NULL)
             snprintf(a.next, sizeof a.next, "it may share and cannot: %.200s",
@@ -404,6 +513,22 @@ static void add_note(const struct loop *loop, const struct live_job *job,
     jsonbuf_text(json, "note", text);
 }
 
+static void add_blockers(const struct loop *loop, const struct answer *a,
+                         struct firn_buf *json)
+{
+    jsonbuf_open(json, "blockers", '[');
+    for (int i = 0; i < a->nblockers; i++) {
+        const struct live_job *job = book_job(loop->book, a->blockers[i].id);
+        jsonbuf_open(json, NULL, '{');
+        jsonbuf_int(json, "job", a->blockers[i].id);
+        jsonbuf_text(json, "user", job != NULL ? job->ask.user : "");
+        jsonbuf_int(json, "gpus", a->blockers[i].gpus);
+        jsonbuf_double(json, "left_s", a->blockers[i].left_s);
+        jsonbuf_close(json, '}');
+    }
+    jsonbuf_close(json, ']');
+}
+
 enum firn_status why_job(struct loop *loop, struct live_job *job,
                          struct firn_buf *json, struct firn_error *err)
 {
@@ -425,6 +550,8 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
     jsonbuf_close(json, '}');
     jsonbuf_text(json, "next", a.next);
     jsonbuf_double(json, "next_s", a.next_s);
+    jsonbuf_double(json, "start_s", a.start_s);
+    add_blockers(loop, &a, json);
     add_note(loop, job, &a, json);
     jsonbuf_key(json, "not_merged");
     desk_not_merged(&loop->desk, job, json);

@@ -28,6 +28,7 @@
 #include "engine/passenv.h"
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 
 static struct localjob *find(const struct local *local, firn_job_id id)
@@ -286,6 +287,16 @@ static void kill_job(void *state, firn_job_id id)
     changed(local);
 }
 
+/* The supervisor passes the signal on. One of a firnd that did not know the
+ * signal would die of it: only one that blocks it gets it. */
+static bool warn_job(void *state, firn_job_id id)
+{
+    const struct localjob *job = find(state, id);
+    return job != NULL && job->pid != 0 && !job->is_over &&
+           procs_blocks(job->pid, SIGUSR2) &&
+           procs_signal(job->pid, job->start, SIGUSR2);
+}
+
 static enum firn_phase phase(void *state, firn_job_id id)
 {
     const struct localjob *job = find(state, id);
@@ -390,6 +401,7 @@ const struct firn_engine_def firn_engine_local = {
     .wake_fd = wake_fd,
     .cancel = cancel,
     .kill = kill_job,
+    .warn = warn_job,
     .phase = phase,
     .load = load,
     .has_executors = true,

@@ -87,6 +87,7 @@ static int spawn(const struct local *local, const char *folder,
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGUSR1);
+    sigaddset(&blocked, SIGUSR2);
     sigaddset(&blocked, SIGINT);
     sigaddset(&blocked, SIGHUP);
     sigfillset(&plain);

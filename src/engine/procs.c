@@ -226,14 +226,25 @@ size_t procs_signal_below(pid_t root, int number, int then)
     return n;
 }
 
-static bool catches(pid_t pid, int number)
+/* A bit of a mask of /proc/PID/status, such as "\nSigCgt:". */
+static bool has_signal(pid_t pid, const char *mask, int number)
 {
     char path[64], text[8192];
     snprintf(path, sizeof path, "/proc/%ld/status", (long)pid);
     if (slurp(path, text, sizeof text) <= 0)
         return false;
-    const char *at = strstr(text, "\nSigCgt:");
+    const char *at = strstr(text, mask);
     return at != NULL && (strtoull(at + 8, NULL, 16) >> (number - 1) & 1) != 0;
+}
+
+static bool catches(pid_t pid, int number)
+{
+    return has_signal(pid, "\nSigCgt:", number);
+}
+
+bool procs_blocks(pid_t pid, int number)
+{
+    return has_signal(pid, "\nSigBlk:", number);
 }
 
 struct children {

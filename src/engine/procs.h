@@ -36,6 +36,8 @@ bool procs_signal(pid_t pid, uint64_t start, int number);
  * `number` and behind it `then` (0: nothing). */
 size_t procs_signal_below(pid_t root, int number, int then);
 
+/* Does the process block this signal, to take it from a signalfd? */
+bool procs_blocks(pid_t pid, int number);
 /* Sends a signal to the process if it has a handler, else to its topmost
  * descendants that have one; false: none has one yet. Without a handler a
  * process would die of the signal. */

@@ -131,6 +131,7 @@ static void take_signals(struct shepherd *s)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGUSR2);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGPIPE);
     sigprocmask(SIG_SETMASK, &set, NULL);

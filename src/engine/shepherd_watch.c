@@ -310,13 +310,36 @@ static int advance(struct shepherd *s)
                       : 0;
 }
 
+/* What SIGTERM asks for. Slurm sends it when it preempts a job or when the
+ * job's time is over, often without any other notice: a job that writes
+ * checkpoints is asked for one. */
+static enum attempt_request by_term(const struct shepherd *s)
+{
+    return s->kind != SHEPHERD_LOCAL && s->launch.can_checkpoint &&
+                   s->stage <= STAGE_ASKED
+               ? ATTEMPT_CHECKPOINT
+               : ATTEMPT_LEAVE;
+}
+
+/* The time limit is near: workers that handle SIGUSR2 get it. */
+static void warn(const struct shepherd *s)
+{
+    for (size_t i = 0; s->kind != SHEPHERD_SLURM && i < s->nworkers; i++)
+        if (!s->workers[i].is_over)
+            procs_ask(s->workers[i].pid, SIGUSR2);
+}
+
 static void take_in(struct shepherd *s)
 {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGUSR1)
             obey(s, ATTEMPT_CHECKPOINT);
-        if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+        if (info.ssi_signo == SIGUSR2)
+            warn(s);
+        if (info.ssi_signo == SIGTERM)
+            obey(s, by_term(s));
+        if (info.ssi_signo == SIGINT)
             obey(s, ATTEMPT_LEAVE);
         if (info.ssi_signo == SIGHUP)
             shepherd_join_look(s);

@@ -71,6 +71,7 @@ static void turn(void *state)
         if (job->base.held.nparts > 0 && (has_changes || now_s >= job->look_s))
             slurm_look(slurm, job);
     }
+    slurm_bars_end(slurm);
     start_all(slurm);
     slurm_poll(slurm);
 }
@@ -103,6 +104,7 @@ static void close_engine(void *state)
     for (size_t i = 0; i < slurm->releases.n; i++)
         holding_release(&slurm->releases.at[i].held);
     slurm_inbox_close(slurm);
+    slurm_bars_close(slurm);
     roster_close(&slurm->roster);
     commands_close(slurm->commands);
     vec_release(&slurm->releases);
@@ -113,6 +115,7 @@ static void close_engine(void *state)
     buf_release(&slurm->no_sharing);
     buf_release(&slurm->trouble);
     buf_release(&slurm->job_trouble);
+    vec_release(&slurm->barred);
     firn_cluster_release(&slurm->cluster);
     arena_release(&slurm->text);
 }
@@ -247,7 +250,16 @@ static const char *job_trouble(void *state, firn_job_id id)
 {
     struct slurm *slurm = state;
     const struct slurmjob *job = slurm_find(slurm, id);
+    struct firn_bars bars;
     buf_clear(&slurm->job_trouble);
+    if (job == NULL && slurm_bars(slurm, id, &bars) && bars.until_s > 0)
+        return bars.why;
+    if (job != NULL && job->is_seen && job->state == SLURM_SUSPENDED) {
+        buf_printf(&slurm->job_trouble,
+                   "suspended in Slurm: scontrol resume %lld",
+                   (long long)job->slurm_id);
+        return slurm->job_trouble.at;
+    }
     if (job == NULL || job->has_pid)
         return NULL;
     if (job->refusal[0] != '\0')
@@ -257,6 +269,24 @@ static const char *job_trouble(void *state, firn_job_id id)
         buf_printf(&slurm->job_trouble, "pending as Slurm job %lld: %s",
                    (long long)job->slurm_id, job->reason);
     return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
+}
+
+static bool bars(void *state, firn_job_id id, struct firn_bars *out)
+{
+    struct slurm *slurm = state;
+    bool has_bars = slurm_bars(slurm, id, out);
+    const uint64_t *nodes = slurm_inbox_barred(slurm, id);
+    size_t words = (slurm->hosts.n + 63) / 64;
+    if (nodes == NULL)
+        return has_bars;
+    slurm->barred.n = 0;
+    for (size_t i = 0; i < words; i++)
+        vec_add(&slurm->barred,
+                nodes[i] | (out->nodes != NULL ? out->nodes[i] : 0));
+    if (!has_bars)
+        out->why = "its --constraint excludes the other nodes";
+    out->nodes = slurm->barred.at;
+    return true;
 }
 
 static const char *no_sharing(void *state)
@@ -393,4 +423,5 @@ const struct firn_engine_def firn_engine_slurm = {
     .node_name = node_name,
     .node_why = node_why,
     .load = load,
+    .bars = bars,
 };

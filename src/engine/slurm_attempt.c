@@ -45,13 +45,15 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LOSSES_MAX = 8 };
 static const double cancel_every_s = 1;
-static const double slow_s = 30;       /* a longer wait is logged */
-static const double slurm_says_s = 30; /* wait for Slurm's account of an end */
+static const double slow_s = 30;        /* a longer wait is logged */
+static const double inbox_again_s = 60; /* a refused job of the inbox */
+static const double slurm_says_s = 30;  /* wait for Slurm's account of an end */
 
 /* --- asked to leave ------------------------------------------------------- */
 
@@ -110,9 +112,9 @@ void slurm_withdraw(struct slurm *slurm, struct slurmjob *job)
     if (job->inbox[0] != '\0')
         return;
     if (!job->is_withdrawn)
-        log_info("job %d: foreign jobs use its GPUs; firn cancels Slurm's job "
-                 "%lld, which is pending",
-                 job->base.id, (long long)job->slurm_id);
+        log_info("job %d: firn cancels Slurm's job %lld, which is pending: %s",
+                 job->base.id, (long long)job->slurm_id,
+                 job->gives_back ? job->reason : "foreign jobs use its GPUs");
     job->is_withdrawn = true;
     slurm_request(job, ATTEMPT_KILL);
     cancel(slurm, job, true);
@@ -148,11 +150,23 @@ static void finish(struct slurm *slurm, struct slurmjob *job,
         job->nlosses = 0;
     event.kind = kind_of(job, (enum firn_end)result->end, has_run);
     job->nlosses += result->end == FIRN_END_LOST && !job->is_refused;
+    bool gives_back = job->gives_back || job->is_refused;
+    char why[SLURM_EXCERPT + 32];
+    snprintf(why, sizeof why, "Slurm refuses it: %s", job->refusal);
+    firn_job_id id = job->base.id;
     slurm_report(slurm, event);
+    bool is_refused = job->is_refused && job->base.want.nparts > 0 &&
+                      event.kind == FIRN_EVENT_LEFT;
+    double wait_s = job->inbox[0] != '\0' ? inbox_again_s : 0;
+    if (event.kind != FIRN_EVENT_LEFT)
+        slurm_bars_drop(slurm, id);
     slurm_forget_attempt(slurm, job);
     slurm_poll_soon(slurm);
-    if (event.kind != FIRN_EVENT_LEFT || job->base.want.nparts == 0) {
+    if (event.kind != FIRN_EVENT_LEFT || job->base.want.nparts == 0 ||
+        gives_back) {
         slurm_drop(slurm, job);
+        if (is_refused)
+            slurm_bar_all(slurm, id, wait_s, why);
         return;
     }
     roster_requeue(&slurm->roster, &job->base, was_planned);
@@ -174,6 +188,17 @@ static bool is_cancelled_by_others(const struct slurmjob *job)
            !job->base.is_planned && !job->is_withdrawn;
 }
 
+/* The end of an attempt whose time in Slurm was over. */
+static struct attempt_exit by_limit(const struct slurmjob *job)
+{
+    log_warn("job %d: ended by Slurm's time limit%s", job->base.id,
+             job->base.can_checkpoint ? "; it starts again" : "");
+    if (job->base.can_checkpoint)
+        return (struct attempt_exit){job->base.attempt, FIRN_END_LOST, 0};
+    return (struct attempt_exit){job->base.attempt, FIRN_END_FAILED,
+                                 128 + SIGTERM};
+}
+
 /* How the attempt ended by Slurm's account. */
 static struct attempt_exit by_slurm(const struct slurmjob *job)
 {
@@ -190,8 +215,7 @@ static struct attempt_exit by_slurm(const struct slurmjob *job)
         result.end = FIRN_END_MEMORY;
         result.status = 128 + SIGKILL;
     } else if (job->state == SLURM_TIMEOUT) {
-        result.end = FIRN_END_FAILED;
-        result.status = 128 + SIGTERM;
+        result = by_limit(job);
     } else if (is_cancelled_by_others(job)) {
         result.end = FIRN_END_KILLED;
         result.status = 128 + SIGTERM;
@@ -199,12 +223,18 @@ static struct attempt_exit by_slurm(const struct slurmjob *job)
     return result;
 }
 
-/* The attempt was ended from outside the engine: Slurm may know the cause. */
+/* The attempt was ended from outside the engine: Slurm may know the cause. Its
+ * signals reach the workers, too, so a supervisor may take them for a failure
+ * of the job; and a job that Slurm ends may have written a checkpoint, also one
+ * that a person cancelled. */
 static bool asks_slurm(const struct slurmjob *job,
                        const struct attempt_exit *result)
 {
-    return (result->end == FIRN_END_KILLED && !job->base.is_planned) ||
-           result->end == FIRN_END_LOST;
+    bool by_signal =
+        result->end == FIRN_END_KILLED || result->end == FIRN_END_CHECKPOINT ||
+        (result->end == FIRN_END_FAILED &&
+         (result->status == 128 + SIGTERM || result->status == 128 + SIGKILL));
+    return (by_signal && !job->base.is_planned) || result->end == FIRN_END_LOST;
 }
 
 static void correct(const struct slurmjob *job, struct attempt_exit *result)
@@ -216,7 +246,10 @@ static void correct(const struct slurmjob *job, struct attempt_exit *result)
                                         128 + SIGTERM};
         return;
     }
-    if (job->request == ATTEMPT_KILL) /* by us, after Slurm lost it */
+    if (result->end == FIRN_END_CHECKPOINT)
+        return;
+    if (job->request == ATTEMPT_KILL &&
+        result->end != FIRN_END_FAILED) /* by us, after Slurm lost it */
         *result = (struct attempt_exit){result->attempt, FIRN_END_LOST, 0};
     if (!job->is_seen)
         return;
@@ -225,9 +258,7 @@ static void correct(const struct slurmjob *job, struct attempt_exit *result)
     else if (job->state == SLURM_MEMORY)
         result->end = FIRN_END_MEMORY;
     else if (job->state == SLURM_TIMEOUT)
-        result->end = FIRN_END_FAILED;
-    if (job->state == SLURM_TIMEOUT)
-        log_warn("job %d: ended by Slurm's time limit", job->base.id);
+        *result = by_limit(job);
 }
 
 /* Both locks are free; false: a lock is held, or cannot be read. */

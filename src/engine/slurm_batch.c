@@ -149,14 +149,20 @@ static void add_environment(const struct slurm *slurm, struct slurm_argv *out,
 
 /* The time limit, and a request for a checkpoint before it, but not before half
  * of the time has passed: an attempt that is asked at once gets no work done.
- */
+ * Where the site has PreemptParameters=send_user_signal, Slurm sends the same
+ * request before it preempts the job. */
 static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
                       struct slurm_argv *out, struct arena *text)
 {
     enum { LONGEST_S = 65535 }; /* sbatch's own limit */
     int minutes = (int)(slurm->limit_s / 60) + (slurm->limit_s >= 60 ? 0 : 1);
-    double before_s = fmin(job->base.grace_s + 60, 30.0 * minutes);
-    vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
+    double before_s = job->base.grace_s + 60;
+    if (slurm->limit_s > 0) {
+        before_s = fmin(before_s, 30.0 * minutes);
+        vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
+    } else if (slurm->asks_unlimited) {
+        vec_add(&out->at, "--time=UNLIMITED");
+    }
     vec_add(&out->at, arena_printf(text, "--signal=B:USR1@%d",
                                    (int)fmin(before_s, LONGEST_S)));
 }
@@ -174,7 +180,7 @@ void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
     add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (slurm->limit_s > 0)
+    if (slurm->limit_s > 0 || slurm->asks_unlimited || job->base.can_checkpoint)
         add_limit(slurm, job, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)

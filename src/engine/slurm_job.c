@@ -24,7 +24,8 @@ void slurm_seen(struct slurm *slurm, struct slurmjob *job, int64_t id,
         job->look_s = 0;
     job->slurm_id = id;
     job->submit = SUBMIT_DONE;
-    job->refusal[0] = '\0';
+    if (job->inbox[0] == '\0')
+        job->refusal[0] = '\0';
     job->is_seen = true;
     job->state = state;
     job->nmissing = 0;
@@ -54,7 +55,9 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
         struct slurm_release release = {
             .tag = {slurm->cell, job->base.id, job->base.attempt},
             .held = job->base.held,
-            .since_s = slurm_now_s(slurm)};
+            .since_s = slurm_now_s(slurm),
+            .was_withdrawn = !job->has_pid || job->base.was_forced ||
+                             job->is_withdrawn || job->request == ATTEMPT_KILL};
         vec_add(&slurm->releases, release); /* which owns `held` now */
         job->base.held = (struct firn_alloc)FIRN_ALLOC_NONE;
     }
@@ -69,6 +72,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
     job->exit_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
+    job->gives_back = false;
     job->is_refused = job->is_damaged = job->is_unread = false;
     job->reason[0] = '\0';
     job->base.is_planned = job->base.was_forced = false;

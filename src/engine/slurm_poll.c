@@ -161,6 +161,7 @@ void slurm_wake_arm(void *slurm_engine)
 {
     struct slurm *slurm = slurm_engine;
     double now_s = slurm_now_s(slurm), due = slurm_inbox_due_s(slurm);
+    due = fmin(due, slurm_bars_due_s(slurm));
     if (commands_count(slurm->commands, SLURM_CMD_QUEUE) == 0)
         due = fmin(due, slurm->queue_due_s);
     if (commands_count(slurm->commands, SLURM_CMD_NODES) == 0)

@@ -79,6 +79,8 @@ static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
     for (char **at = environ; *at != NULL; at++)
         if (is_passed_on(slurm, *at))
             vec_add(&file->common, *at);
+    if (launch->can_checkpoint)
+        vec_add(&file->common, "FIRN_TERM=checkpoint");
     workerenv_add(&env, launch, file);
 }
 

@@ -608,6 +608,7 @@ const struct firn_policy_def firn_policy_easyscale = {
     .options = table,
     .state_size = sizeof(struct easyscale),
     .decide = decide,
+    .obeys = FIRN_OBEYS_PRIORITY,
     .wake_s = wake_s,
     .fini = fini,
     .save = save,

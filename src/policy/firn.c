@@ -60,12 +60,10 @@ static const struct firn_option options[] = {
                 "how much more a GPU counts for jobs with less work left"),
     FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "1200", 1, 1e9,
                 "seconds over which a restart must pay"),
-    FIRN_NUMBER(struct one, rules.keep, "keep", "2", 0, 100,
+    FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
-    FIRN_NUMBER(struct one, rules.restart_s, "restart", "30", 0, 1e9,
-                "seconds a restart costs jobs that do not name a cost"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,
              "seconds of each restart that are prepared before the GPUs are "
              "free, as far as the engine can"),
@@ -85,7 +83,9 @@ static const struct firn_option options[] = {
                 "the least speed-up by GPUs of another type"),
     FIRN_BOOL(struct one, rules.share, "share", "yes",
               "two jobs may share GPUs"),
-    FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.9", 1, 100,
+    FIRN_BOOL(struct one, rules.unknown, "unknown", "no",
+              "jobs of unknown memory share too"),
+    FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.2", 1, 100,
                 "the most that a shared GPU may slow down either job"),
     FIRN_NUMBER(struct one, rules.share_min, "share-min", "1", 0, 100,
                 "times that a guest must gain more than its host loses"),
@@ -109,6 +109,12 @@ static const struct firn_option options[] = {
                 "come, first served; 0: no bound"),
     FIRN_NUMBER(struct one, rules.wait_least_s, "wait-least", "10800", 0, 1e9,
                 "seconds that a job may wait whatever `wait` says"),
+    FIRN_NUMBER(struct one, rules.turn, "turn", "0.1", 1e-3, 1e3,
+                "a job that has waited so long keeps its GPUs for this share "
+                "of its wait"),
+    FIRN_NUMBER(struct one, rules.due_share, "due-share", "0.5", 0, 1,
+                "share of the GPUs of a type that all jobs which have waited "
+                "so long may have together"),
     FIRN_NUMBER(struct one, rules.restarts, "restarts", "20", 0, 1e6,
                 "the most restarts of a job in an hour; 0: no bound"),
     FIRN_NUMBER(struct one, rules.lost, "lost", "0", 0, 1,
@@ -129,7 +135,7 @@ bool one_is_fresh(const struct one_round *round, const struct firn_job *job)
 
 const struct firn_job *one_job(const struct one_round *round, firn_job_id id)
 {
-    size_t low = 0, high = round->view->njobs;
+    size_t low = 0, high = round->njobs;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (round->jobs[mid]->id < id)
@@ -137,9 +143,8 @@ const struct firn_job *one_job(const struct one_round *round, firn_job_id id)
         else
             high = mid;
     }
-    return low < round->view->njobs && round->jobs[low]->id == id
-               ? round->jobs[low]
-               : NULL;
+    return low < round->njobs && round->jobs[low]->id == id ? round->jobs[low]
+                                                            : NULL;
 }
 
 /* The job that it is being trained together with, or NULL. */
@@ -166,16 +171,14 @@ static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
 }
 
 /* The job that shares the GPUs of a seat. */
-static void find_neighbour(const struct one_round *round,
-                           const struct firn_job *const *running,
-                           struct one_seat *seat)
+static void find_neighbour(const struct one_round *round, struct one_seat *seat)
 {
     const struct firn_job *job = seat->job;
     if (!job->held.is_shared || seat->with != NULL)
         return;
-    for (size_t i = 0; i < round->view->nrunning; i++) {
-        const struct firn_job *other = running[i];
-        if (other == job || !other->held.is_shared ||
+    for (size_t i = 0; i < round->njobs; i++) {
+        const struct firn_job *other = round->jobs[i];
+        if (other == job || other->held.nparts == 0 || !other->held.is_shared ||
             !overlap(&job->held, &other->held))
             continue;
         seat->beside = other;
@@ -188,10 +191,9 @@ static void find_neighbour(const struct one_round *round,
 static void seat_all(struct one_round *round)
 {
     const struct firn_view *view = round->view;
-    const struct firn_job *const *running = firn_view_running(view);
     round->seats =
-        firn_view_alloc(view, (view->njobs + 1) * sizeof(struct one_seat));
-    for (size_t i = 0; i < view->njobs; i++) {
+        firn_view_alloc(view, (round->njobs + 1) * sizeof(struct one_seat));
+    for (size_t i = 0; i < round->njobs; i++) {
         const struct firn_job *job = round->jobs[i];
         const struct firn_job *with = partner(round, job);
         if (with != NULL && with->id < job->id)
@@ -207,22 +209,44 @@ static void seat_all(struct one_round *round)
         if (with != NULL)
             seat->left_with_s = one_left_s(round, with);
         if (job->held.nparts > 0)
-            find_neighbour(round, running, seat);
+            find_neighbour(round, seat);
     }
 }
 
 /* ---- the decision ---- */
 
+/* Enters the jobs that came since the last decision; the plan is empty. */
+static void meet_new(const struct one_round *round)
+{
+    struct one *one = round->one;
+    const struct firn_job *const *waiting = firn_view_waiting(round->view);
+    size_t n = round->view->nwaiting;
+    if (!one->rounds.has_begun) { /* also those that run */
+        waiting = firn_view_jobs(round->view);
+        n = round->view->njobs;
+    }
+    one->gathers = false;
+    for (size_t i = 0; i < n; i++) {
+        one_meet(one, waiting[i]);
+        one->gathers = one->gathers || waiting[i]->spec.may_merge;
+    }
+    one_queue_jobs(one, round->view, round->plan);
+}
+
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
     struct one *one = state;
-    struct one_round round = {
-        .one = one, .view = view, .plan = plan, .jobs = firn_view_jobs(view)};
-    rounds_begin(&one->rounds, view->now_s, view->now_s);
-    for (size_t i = 0; i < view->njobs; i++)
-        one_meet(one, round.jobs[i]->id, &round.jobs[i]->spec);
-    one_queue_jobs(one, view);
+    struct one_round round = {.one = one, .view = view, .plan = plan};
+    meet_new(&round);
+    if (one_gap_s(one, view) > 0) {
+        if (!one_window(&round))
+            return FIRN_OK;
+    } else {
+        rounds_begin(&one->rounds, view->now_s, view->now_s);
+        round.jobs = firn_view_jobs(view);
+        round.njobs = view->njobs;
+    }
     seat_all(&round);
     one_match(&round);
     for (size_t i = 0; i < round.n; i++) {
@@ -234,26 +258,28 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     one_mix(&round);
     one_share(&round);
     one_explain(&round);
+    one_loosen(&round);
     return FIRN_OK;
 }
 
 static double wake_s(const void *state, const struct firn_view *view)
 {
     const struct one *one = state;
-    double every_s = 60;
-    const struct firn_job *const *waiting = firn_view_waiting(view);
-    bool gathers = false;
-    for (size_t i = 0; i < view->nwaiting; i++)
-        gathers = gathers || waiting[i]->spec.may_merge;
-    if (gathers && one->rules.gather_s > 0)
-        every_s = 20;
-    return view->njobs > 0 ? view->now_s + every_s : INFINITY;
+    bool gathers = one->gathers && one->rules.gather_s > 0;
+    double every_s = gathers              ? 20
+                     : view->nwaiting > 0 ? 60
+                                          : 300,
+           gap_s = one_gap_s(one, view);
+    if (view->njobs == 0)
+        return INFINITY;
+    return gap_s > 0 ? one->rounds.last_s + gap_s : view->now_s + every_s;
 }
 
 static enum firn_status init(void *state, struct firn_error *err)
 {
     struct one *one = state;
     (void)err;
+    one->window_from = one->window_to = FIRN_NO_JOB;
     for (int i = 0; i < ONE_TASKS; i++)
         one->ended[i] = FIRN_NO_JOB;
     return FIRN_OK;
@@ -273,6 +299,10 @@ static void save(const void *state, struct firn_buf *out)
     const struct one *one = state;
     keep_begin(out, "policy firn", 1);
     rounds_save(&one->rounds, out);
+    keep_int(out, one->window_from);
+    keep_int(out, one->window_to);
+    keep_int(out, one->was_tight);
+    keep_int(out, one->is_tight);
     one_past_save(one, out);
     one_queue_save(&one->queue, out);
 }
@@ -288,6 +318,10 @@ static enum firn_status load(void *state, struct firn_bytes in,
         init(fresh, err);
         fresh->rules = one->rules;
         fresh->rounds = rounds_load(&keep);
+        fresh->window_from = (int)keep_read_int(&keep, FIRN_NO_JOB, INT32_MAX);
+        fresh->window_to = (int)keep_read_int(&keep, FIRN_NO_JOB, INT32_MAX);
+        fresh->was_tight = keep_read_int(&keep, 0, 1);
+        fresh->is_tight = keep_read_int(&keep, 0, 1);
         one_past_load(fresh, &keep);
         one_queue_load(&fresh->queue, &keep);
         status = keep_close(&keep, err);
@@ -313,6 +347,7 @@ const struct firn_policy_def firn_policy_firn = {
     .options = options,
     .state_size = sizeof(struct one),
     .decide = decide,
+    .obeys = FIRN_OBEYS_PRIORITY,
     .init = init,
     .fini = fini,
     .observe = one_observe,

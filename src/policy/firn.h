@@ -4,6 +4,7 @@
  * two that are trained together, as one seat; each part reads and completes
  * the seats:
  *
+ *   firn_window.c  which jobs are looked at, if there are many
  *   firn_due.c     how long a job may wait
  *   firn_past.c    what ended jobs teach: the work of new ones, weights
  *   firn_merge.c   fine-tuning: who is trained together, who waits for whom
@@ -31,13 +32,12 @@ enum {
 
 struct one_rules {
     double alpha, horizon_s, keep, weight;
-    double restart_s;
     int ahead_s;
     int knows;
-    bool resize, batch, freeze, threads, mixed, share, merge, weights;
+    bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
     double mix_min, slow_most, share_min;
     double gather_s, gather_min, pair_min, after_min, after_gain;
-    double wait_times, wait_least_s;
+    double wait_times, wait_least_s, turn, due_share;
     double restarts, lost;
     int effort;
 };
@@ -54,6 +54,7 @@ struct one_known {
     int kind; /* of one->kinds; ONE_NONE: it has ended */
     int task; /* of one->tasks, or ONE_NONE */
     int gpus;
+    uint32_t types; /* that it accepts */
     double submit_s;
     double work_s; /* x GPUs; not looked at before it has ended, unless
                     * forecasts are */
@@ -63,17 +64,24 @@ struct one_known {
 /* First come, first served, played beside the real schedule. */
 struct one_end {
     double at_s;
+    firn_type_id type;
     int gpus;
 };
 struct one_queue {
-    int gpus, free; /* `free` is below 0 when GPUs went down */
-    double last_s;  /* the latest start */
+    int up[FIRN_TYPES_MAX];
+    int free[FIRN_TYPES_MAX]; /* below 0 when GPUs went down */
+    double last_s;            /* the latest start */
     VEC(struct one_end) ends;
 };
 
 struct one {
     struct one_rules rules;
     struct rounds rounds;
+    firn_job_id window_from, window_to; /* the last job of the window before,
+                                         * and of the latest one */
+    bool was_tight, is_tight; /* some job would have used more GPUs, before the
+                               * latest decision and in it */
+    bool gathers; /* fine-tuning jobs waited at the latest decision */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
     struct one_queue queue;
@@ -111,6 +119,7 @@ struct one_seat {
     int chosen; /* choice, or ONE_NONE */
     int pinned; /* the choice that it must have, or ONE_NONE */
     bool is_placed, is_due, is_settled;
+    bool is_sheltered;             /* is due, and has GPUs set aside */
     firn_type_id held_type;        /* ONE_NONE: nothing, or several */
     int elsewhere[FIRN_TYPES_MAX]; /* of a held mixed choice: GPUs that are not
                                     * of its type */
@@ -118,7 +127,7 @@ struct one_seat {
     double best, best_with; /* rate for each GPU in its most efficient way */
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */
-    double cost_s;              /* of a restart */
+    double cost_s, change_s;    /* of a restart, of a change while it runs */
     double gain;                /* by the weights it begins with; 1: none */
     firn_job_id after;          /* whose weights these are, or FIRN_NO_JOB */
     double due_s; /* when it must run at the latest; infinity: never */
@@ -128,7 +137,8 @@ struct one_round {
     struct one *one;
     const struct firn_view *view;
     struct firn_plan *plan;
-    const struct firn_job *const *jobs; /* by id */
+    const struct firn_job *const *jobs; /* that are looked at, by id */
+    size_t njobs;
     struct one_seat *seats;
     size_t n;
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
@@ -136,14 +146,23 @@ struct one_round {
 
 /* Is nothing done of it yet? */
 bool one_is_fresh(const struct one_round *round, const struct firn_job *job);
-/* A living job, or NULL. */
+/* A job that is looked at, or NULL. */
 const struct firn_job *one_job(const struct one_round *round, firn_job_id id);
+
+/* firn_window.c */
+/* Seconds between two decisions on as many jobs. */
+double one_gap_s(const struct one *one, const struct firn_view *view);
+/* Chooses the jobs that are looked at, lets all others keep what they have, and
+ * takes the GPUs of those that run out of the plan. False: it is too early, all
+ * jobs keep what they have. */
+bool one_window(struct one_round *round);
+/* Remembers whether a job would have used more GPUs. */
+void one_loosen(const struct one_round *round);
 
 /* firn_past.c */
 void one_observe(void *state, const struct firn_event *event);
 /* Enters a job, unless it or a later one was entered before. */
-void one_meet(struct one *one, firn_job_id id,
-              const struct firn_job_spec *spec);
+void one_meet(struct one *one, const struct firn_job *job);
 /* NULL: it was not seen. */
 const struct one_known *one_known_of(const struct one *one, firn_job_id id);
 /* The run time expected of a job when it is submitted. */
@@ -158,7 +177,9 @@ void one_past_free(struct one *one);
 int one_task(struct one *one, const char *app);
 
 /* firn_due.c */
-void one_queue_jobs(struct one *one, const struct firn_view *view);
+/* Enters the jobs that were met since the last call; the plan is empty. */
+void one_queue_jobs(struct one *one, const struct firn_view *view,
+                    const struct firn_plan *plan);
 /* When the job must run at the latest; in the past: it is due. */
 double one_due_s(const struct one_round *round, const struct firn_job *job);
 void one_queue_save(const struct one_queue *queue, struct firn_buf *out);
@@ -175,6 +196,8 @@ struct one_choice *one_add(const struct one_round *round,
 
 /* firn_worth.c */
 void one_worth(struct one_round *round);
+/* What the change to a way costs a job that has run, in seconds of training. */
+double one_cost_s(const struct one_seat *seat, const struct one_choice *choice);
 /* The share of a way's rate that is left of it by the restart it needs. */
 double one_lasting(const struct one_round *round, double cost_s, double left_s,
                    double rate, bool is_held);

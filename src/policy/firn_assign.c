@@ -3,9 +3,12 @@
  * The assignment is exact within one part in a thousand (math/priced.h): at
  * most one choice a seat, no more GPUs of a type than there are, the greatest
  * sum of values. Before it, GPUs are set aside: seats that must not be moved
- * have what they hold; then seats that are due, by submission, the smallest
- * way that the rest has room for. A seat that is due and runs is not stopped.
- * Of equal jobs that have not begun the older is served first (peers.h).
+ * have what they hold; then seats that are due, by submission, the way with
+ * the most value for each GPU that the rest has room for. All but the first of
+ * these leave a part of each type to the seats that are not due: otherwise long
+ * jobs that are due would keep short ones waiting, as first come, first served
+ * does. A seat that is due and runs is not stopped. Of equal jobs that have not
+ * begun the older is served first (peers.h).
  *
  * Placing: what is held stays; then the largest first, each on as few nodes as
  * can be. A seat that finds no room takes its best choice that has.
@@ -51,11 +54,19 @@ static int foremost(const void *a, const void *b)
     return order != 0 ? order : firn_cmp(x->seat->job->id, y->seat->job->id);
 }
 
+static size_t running_of(const struct one_round *round)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < round->n; i++)
+        n += runs(&round->seats[i]);
+    return n;
+}
+
 /* The seats that run and the most valuable of the others. */
 static size_t select_seats(const struct one_round *round,
                            struct one_seat **seats)
 {
-    size_t most = round->view->nrunning + POOL;
+    size_t most = running_of(round) + POOL;
     for (size_t i = 0; i < round->n; i++)
         seats[i] = &round->seats[i];
     if (round->n <= most)
@@ -80,20 +91,19 @@ static int held_choice(const struct one_seat *seat)
     return ONE_NONE;
 }
 
-/* The choice with the fewest GPUs that there is room for; of equal ones the
- * fastest. */
-static int smallest(const struct one_seat *seat, const int *room)
+/* The choice that there is room for with the most value for each GPU. */
+static int thriftiest(const struct one_seat *seat, const int *room)
 {
     int best = ONE_NONE;
+    double most = -1;
     for (int i = 0; i < seat->n; i++) {
-        const struct one_choice *c = &seat->choices[i];
-        const struct one_choice *b =
-            best == ONE_NONE ? NULL : &seat->choices[best];
-        if (c->is_mixed || c->gpus > room[c->type])
+        const struct one_choice *choice = &seat->choices[i];
+        double each = choice->value / choice->gpus;
+        if (choice->is_mixed || choice->gpus > room[choice->type] ||
+            each <= most)
             continue;
-        if (b == NULL || c->gpus < b->gpus ||
-            (c->gpus == b->gpus && c->rate > b->rate))
-            best = i;
+        best = i;
+        most = each;
     }
     return best;
 }
@@ -111,6 +121,29 @@ static int by_submission(const void *a, const void *b)
     const struct one_seat *y = *(struct one_seat *const *)b;
     int order = firn_cmp(x->job->spec.submit_s, y->job->spec.submit_s);
     return order != 0 ? order : firn_cmp(x->job->id, y->job->id);
+}
+
+/* Sets GPUs aside for the seats that are due, which are by submission: for the
+ * first what it needs, for the others up to a share of each type. A seat that
+ * runs is free to have more than that; keep_due() sees to it that it is not
+ * stopped. */
+static void serve_due(const struct one_round *round, struct one_seat **due,
+                      size_t ndue, int *room)
+{
+    int ntypes = round->view->cluster->ntypes;
+    int kept[FIRN_TYPES_MAX], rest[FIRN_TYPES_MAX];
+    for (int t = 0; t < ntypes; t++)
+        kept[t] = (int)(room[t] * (1 - round->one->rules.due_share));
+    for (size_t i = 0; i < ndue; i++) {
+        for (int t = 0; t < ntypes; t++)
+            rest[t] = i == 0 ? room[t] : room[t] - kept[t];
+        int choice = thriftiest(due[i], rest);
+        due[i]->is_sheltered = choice != ONE_NONE;
+        pin(due[i], choice, room);
+    }
+    for (size_t i = 0; i < ndue; i++)
+        if (runs(due[i]))
+            due[i]->pinned = ONE_NONE;
 }
 
 /* GPUs for the seats that must have some. */
@@ -133,13 +166,7 @@ static void set_aside(const struct one_round *round, struct one_seat **seats,
     }
     if (ndue > 1)
         qsort(due, ndue, sizeof *due, by_submission);
-    for (size_t i = 0; i < ndue; i++)
-        pin(due[i], smallest(due[i], room), room);
-    /* A seat that is due and runs is free to have more than its smallest way;
-     * keep_due() sees to it that it is not stopped. */
-    for (size_t i = 0; i < ndue; i++)
-        if (runs(due[i]))
-            due[i]->pinned = ONE_NONE;
+    serve_due(round, due, ndue, room);
 }
 
 /* ---- the assignment ---- */
@@ -184,13 +211,13 @@ static bool keep_due(const struct one_round *round, struct one_seat **seats,
             pin(seats[i], seats[i]->pinned, room);
     for (size_t i = 0; i < n; i++) {
         struct one_seat *seat = seats[i];
-        if (!seat->is_due || !runs(seat) || chosen[i] != PRICED_NONE ||
+        if (!seat->is_sheltered || !runs(seat) || chosen[i] != PRICED_NONE ||
             seat->pinned != ONE_NONE)
             continue;
         int held = held_choice(seat);
         bool fits = held != ONE_NONE &&
                     seat->choices[held].taken <= room[seat->choices[held].type];
-        pin(seat, fits ? held : smallest(seat, room), room);
+        pin(seat, fits ? held : thriftiest(seat, room), room);
         any = any || seat->pinned != ONE_NONE;
     }
     return any;

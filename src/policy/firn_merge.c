@@ -55,7 +55,7 @@ struct samples {
 static void take_samples(const struct one_round *round, struct samples *samples)
 {
     *samples = (struct samples){0};
-    for (size_t i = 0; i < round->view->njobs; i++) {
+    for (size_t i = 0; i < round->njobs; i++) {
         const struct firn_job *job = round->jobs[i];
         int task = job->spec.may_merge ? one_task(round->one, job->spec.app)
                                        : ONE_NONE;

@@ -53,16 +53,17 @@ static void explain_change(const struct one_round *round,
     if (job->held.nparts == 0 || firn_alloc_equal(to, &job->held))
         return;
     double rate = seat->choices[seat->chosen].rate, was = 0;
+    double cost_s = one_cost_s(seat, &seat->choices[seat->chosen]);
     for (int i = 0; i < seat->n; i++)
         if (seat->choices[i].is_held)
             was = seat->choices[i].rate;
     if (was > 0)
         firn_plan_note(round->plan, job,
-                       "%d to %d GPUs: %.2f times as fast, restart %.0f s",
-                       job->held.ngpus, to->ngpus, rate / was, seat->cost_s);
+                       "%d to %d GPUs: %.2f times as fast, costs %.0f s",
+                       job->held.ngpus, to->ngpus, rate / was, cost_s);
     else
-        firn_plan_note(round->plan, job, "%d to %d GPUs, restart %.0f s",
-                       job->held.ngpus, to->ngpus, seat->cost_s);
+        firn_plan_note(round->plan, job, "%d to %d GPUs, costs %.0f s",
+                       job->held.ngpus, to->ngpus, cost_s);
 }
 
 void one_explain(const struct one_round *round)

@@ -71,18 +71,21 @@ static int kind_of(struct one *one, const struct firn_job_spec *spec)
     return kind;
 }
 
-void one_meet(struct one *one, firn_job_id id, const struct firn_job_spec *spec)
+void one_meet(struct one *one, const struct firn_job *job)
 {
-    if (one->known.n > 0 && one->known.at[one->known.n - 1].id >= id)
+    const struct firn_job_spec *spec = &job->spec;
+    int gpus = spec->gpus > 0 ? spec->gpus : 1;
+    if (one->known.n > 0 && one->known.at[one->known.n - 1].id >= job->id)
         return;
-    struct one_known known = {
-        .id = id,
-        .kind = kind_of(one, spec),
-        .task = spec->may_merge ? one_task(one, spec->app) : ONE_NONE,
-        .gpus = spec->gpus > 0 ? spec->gpus : 1,
-        .submit_s = spec->submit_s,
-        .work_s = spec->duration_s * (spec->gpus > 0 ? spec->gpus : 1),
-        .fifo_s = (double)NAN};
+    struct one_known known = {.id = job->id,
+                              .kind = kind_of(one, spec),
+                              .task = spec->may_merge ? one_task(one, spec->app)
+                                                      : ONE_NONE,
+                              .gpus = gpus,
+                              .types = job->type_mask,
+                              .submit_s = spec->submit_s,
+                              .work_s = spec->duration_s * gpus,
+                              .fifo_s = (double)NAN};
     vec_add(&one->known, known);
 }
 
@@ -116,8 +119,6 @@ static void learn(struct one *one, const struct one_known *known)
 void one_observe(void *state, const struct firn_event *event)
 {
     struct one *one = state;
-    if (event->kind == FIRN_EVENT_SUBMIT)
-        one_meet(one, event->job, event->spec);
     if (event->kind != FIRN_EVENT_DONE && event->kind != FIRN_EVENT_FAIL)
         return;
     struct one_known *known = find_known(one, event->job);
@@ -234,6 +235,7 @@ void one_past_save(const struct one *one, struct firn_buf *out)
         keep_int(out, known->kind);
         keep_int(out, known->task);
         keep_int(out, known->gpus);
+        keep_int(out, (long)known->types);
         keep_double(out, known->submit_s);
         keep_double(out, known->work_s);
         keep_double(out, known->fifo_s);
@@ -278,6 +280,7 @@ void one_past_load(struct one *one, struct keep *keep)
         known.kind = (int)keep_read_int(keep, ONE_NONE, (long)one->kinds.n - 1);
         known.task = (int)keep_read_int(keep, ONE_NONE, (long)one->tasks.n - 1);
         known.gpus = (int)keep_read_int(keep, 1, INT32_MAX);
+        known.types = (uint32_t)keep_read_int(keep, 0, UINT32_MAX);
         known.submit_s = keep_read_double(keep);
         known.work_s = keep_read_double(keep);
         known.fifo_s = keep_read_double(keep);

@@ -60,8 +60,8 @@ static void try_growth(const struct one_round *round, struct one_seat *seat,
         return;
     double was = 1, is = 1;
     if (now->is_held) {
-        was = one_lasting(round, seat->cost_s, seat->left_s, now->rate, true);
-        is = one_lasting(round, seat->cost_s, seat->left_s, next.rate, false);
+        was = one_lasting(round, seat->change_s, seat->left_s, now->rate, true);
+        is = one_lasting(round, seat->change_s, seat->left_s, next.rate, false);
     }
     next.gain = seat->weight * (next.rate * is - now->rate * was) / more;
     if (next.gain > best->gain)
@@ -173,11 +173,16 @@ static int passes_beside(const struct one_round *round,
     const struct one_choice *theirs = &host->choices[host->chosen];
     double their_gib = memory_of(round, host->job, theirs, 0);
     int most = firn_job_can(seat->job, FIRN_CAN_PASSES) ? PASSES_MAX : 0;
-    for (int passes = 0; passes <= most; passes = passes > 0 ? 2 * passes : 2)
-        if (firn_offer_fits(round->view, choice->type,
-                            memory_of(round, seat->job, choice, passes),
-                            their_gib))
+    bool is_bold = round->one->rules.unknown;
+    if (isnan(their_gib) && !is_bold)
+        return ONE_NONE;
+    for (int passes = 0; passes <= most; passes = passes > 0 ? 2 * passes : 2) {
+        double gib = memory_of(round, seat->job, choice, passes);
+        if (isnan(gib) && !is_bold)
+            return ONE_NONE;
+        if (firn_offer_fits(round->view, choice->type, gib, their_gib))
             return passes;
+    }
     return ONE_NONE;
 }
 

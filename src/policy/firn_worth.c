@@ -37,14 +37,29 @@ double one_lasting(const struct one_round *round, double cost_s, double left_s,
     return cost_s > 0 ? ends_s / (ends_s + cost_s) : 1;
 }
 
-static double cost_of(const struct one_round *round, const struct firn_job *job)
+/* What a start, and what a change without a stop, costs the job in training. */
+static void set_costs(const struct one_round *round, struct one_seat *seat)
 {
-    const struct one_rules *rules = &round->one->rules;
-    double cost_s =
-        job->spec.restart_s >= 0 ? job->spec.restart_s : rules->restart_s;
-    int ahead_s = rules->ahead_s < round->view->ahead_s ? rules->ahead_s
-                                                        : round->view->ahead_s;
-    return job->starts == 0 ? 0 : fmax(cost_s - ahead_s, 0);
+    const struct firn_job *job = seat->job;
+    int wanted_s = round->one->rules.ahead_s, can_s = round->view->ahead_s;
+    int ahead_s = wanted_s < can_s ? wanted_s : can_s;
+    struct firn_costs costs = firn_view_costs(round->view, job);
+    double start_s =
+        job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
+    seat->cost_s = fmax(start_s - ahead_s, 0);
+    seat->change_s = seat->cost_s;
+    if (costs.can_resize && job->held.nparts > 0 && !job->held.is_shared &&
+        seat->with == NULL)
+        seat->change_s = fmin(firn_cost_lost_s(&costs.resize), seat->cost_s);
+}
+
+double one_cost_s(const struct one_seat *seat, const struct one_choice *choice)
+{
+    const struct firn_how *held = &seat->job->held.how;
+    bool is_same = held->parallel == choice->how.parallel &&
+                   held->stages == choice->how.stages &&
+                   held->tensor == choice->how.tensor;
+    return is_same ? seat->change_s : seat->cost_s;
 }
 
 static double weight_of(const struct one_round *round,
@@ -71,13 +86,13 @@ static bool is_settled(const struct one_round *round,
         return true;
     double held_s = job->held_s + now_s - job->since_s;
     return rules->lost > 0 && job->starts > 1 &&
-           job->starts * seat->cost_s > rules->lost * held_s;
+           job->starts * seat->change_s > rules->lost * held_s;
 }
 
 static void weigh(const struct one_round *round, struct one_seat *seat)
 {
     const struct firn_job *job = seat->job, *with = seat->with;
-    seat->cost_s = cost_of(round, job);
+    set_costs(round, seat);
     seat->work = seat->left_s / fmax(seat->best, tiny);
     seat->weight = weight_of(round, job, seat->work, seat->best);
     if (with != NULL)
@@ -95,12 +110,13 @@ static void set_values(const struct one_round *round, struct one_seat *seat)
 {
     for (int i = 0; i < seat->n; i++) {
         struct one_choice *choice = &seat->choices[i];
+        double cost_s = one_cost_s(seat, choice);
         choice->value = seat->weight * choice->rate *
-                        one_lasting(round, seat->cost_s, seat->left_s,
-                                    choice->rate, choice->is_held);
+                        one_lasting(round, cost_s, seat->left_s, choice->rate,
+                                    choice->is_held);
         if (seat->with != NULL)
             choice->value += seat->weight_with * choice->rate_with *
-                             one_lasting(round, seat->cost_s, seat->left_with_s,
+                             one_lasting(round, cost_s, seat->left_with_s,
                                          choice->rate_with, choice->is_held);
         if (seat->waits && !seat->is_due)
             choice->value = 0;

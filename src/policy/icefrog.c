@@ -428,6 +428,7 @@ const struct firn_policy_def firn_policy_icefrog = {
     .options = icefrog_options,
     .state_size = sizeof(struct icefrog),
     .decide = icefrog_decide,
+    .obeys = FIRN_OBEYS_PRIORITY,
     .fini = icefrog_fini,
     .wake_s = icefrog_wake_s,
     .save = icefrog_save,

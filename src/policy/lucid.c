@@ -433,6 +433,7 @@ const struct firn_policy_def firn_policy_lucid = {
     .options = options,
     .state_size = sizeof(struct lucid),
     .decide = decide,
+    .obeys = FIRN_OBEYS_PRIORITY,
     .fini = lucid_fini,
     .save = lucid_save,
     .load = lucid_load,

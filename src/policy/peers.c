@@ -47,7 +47,7 @@ static int compare_sizes(const struct firn_job_spec *a,
 static int flags_of(const struct firn_job_spec *spec)
 {
     return spec->may_share | spec->may_merge << 1 | spec->one_type << 2 |
-           spec->is_nominal << 3;
+           spec->is_nominal << 3 | spec->one_node << 4;
 }
 
 /* By request; 0: the two ask for the same. */
@@ -57,6 +57,8 @@ static int compare_requests(const struct firn_job *x, const struct firn_job *y)
     int order = compare_sizes(a, b);
     if (order == 0)
         order = firn_cmp(a->priority, b->priority);
+    if (order == 0)
+        order = firn_cmp(x->gpus_cap, y->gpus_cap);
     if (order == 0)
         order = firn_cmp(flags_of(a), flags_of(b));
     if (order == 0)

@@ -14,12 +14,14 @@
 #include "sim/eventlog.h"
 #include "sim/jobscsv.h"
 #include "sim/metrics.h"
+#include "sim/usagecsv.h"
 #include "sim/world.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "core/accounts.h"
 #include "core/round.h"
 #include "policy/policy_load.h"
 #include <firn/version.h>
@@ -41,6 +43,7 @@ struct sim {
     struct eventlog *log;
     struct jobscsv *jobs;
     struct timeline *timeline;
+    struct accounts *accounts; /* NULL: none */
     double due_s; /* the next decision; infinity when none is due */
     double decide_cpu_s;
     long events;
@@ -377,8 +380,15 @@ static enum firn_status open_round(struct sim *sim, struct firn_error *err)
     sim->world->policy = as;
     sim->world->resizes = policy->does & FIRN_DOES_RESIZE;
     sim->world->replans = policy->does & FIRN_DOES_REPLAN;
+    if (options->accounts != NULL && sim->def->artifact != NULL)
+        return firn_fail(err, FIRN_EINVAL,
+                         "%s has no users and projects: leave --shares out",
+                         sim->def->artifact);
+    if (options->accounts != NULL)
+        FIRN_TRY(accounts_load(&sim->accounts, options->accounts, err));
     struct round_config config = {
         .cluster = options->cluster,
+        .accounts = sim->accounts,
         .policy = policy,
         .seed = options->seed,
         .engine = sim->def->engine,
@@ -456,11 +466,15 @@ static enum firn_status close_sim(struct sim *sim, enum firn_status status,
         eventlog_close(sim->log, ok ? result : NULL, into),
         jobscsv_close(sim->jobs, into),
         timeline_close(sim->timeline, into),
+        ok ? usagecsv_write(sim->options, sim->accounts, sim->world->now_s,
+                            into)
+           : FIRN_OK,
     };
     for (size_t i = 0; i < sizeof closed / sizeof *closed && ok; i++)
         if (closed[i] != FIRN_OK && status == FIRN_OK)
             status = closed[i];
     round_free(sim->round);
+    accounts_free(sim->accounts);
     sim->def->engine->close(sim->world);
     mem_free(sim->world);
     metrics_release(&sim->metrics);

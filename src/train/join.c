@@ -146,8 +146,7 @@ uint64_t firn_join_due(struct firn_join *join)
     struct firn_join_row row;
     uint64_t number = firn_join_pending(j);
     if (number == 0)
-        return 0;
-    j->number = number;
+        return 0; /* `number` stays: a thread may prepare for another order */
     if (!firn_join_all_ready(j->board, number) ||
         !firn_join_move(j->board, number, FIRN_JOIN_PREPARING,
                         FIRN_JOIN_ON_READY, &row))

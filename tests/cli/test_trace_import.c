@@ -3,6 +3,7 @@
  */
 #include "cli/flags.c" /* programs link libfirn.a, which has no cli */
 #include "cli/trace_import.c"
+#include "cli/trace_kube.c"
 #include "lib/folder.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +93,7 @@ static void a_missing_column_is_answered_with_a_mapping(void **state)
     expect_error(NULL, "gpus=card", "there is no column 'card'; the columns");
     expect_error(NULL, "gpu=cards", "'gpu=cards' is not FIELD=COLUMN");
     expect_error("sacct", NULL, "the first line has no '|'");
-    expect_error("pbs", NULL, "'pbs' is not known; there is sacct");
+    expect_error("pbs", NULL, "'pbs' is not known; there are sacct and kube");
     put_file("");
     expect_error(NULL, NULL, "the table is empty");
     put_file("Submit,gpus,Elapsed\n1,0,3\nx,2,3\n");
@@ -152,9 +153,89 @@ static void gpus_are_found_in_lists(void **state)
 #define CASE(name) \
     cmocka_unit_test_setup_teardown(name, folder_make, folder_remove)
 
+#define POD(name, space, labels, gpus, created, state)                         \
+    "{\"metadata\": {\"name\": \"" name "\", \"namespace\": \"" space          \
+    "\", \"annotations\": {\"a\": \"{\\\"x\\\": 1}\"}, \"labels\": {" labels   \
+    "}, \"creationTimestamp\": \"" created "\"}, \"spec\": {\"containers\": [" \
+    "{\"resources\": {\"limits\": {\"cpu\": \"8\", " gpus "}, \"requests\": "  \
+    "{" gpus "}}}, {\"name\": \"sidecar\", \"resources\": {}}]}, \"status\": " \
+    "{\"startTime\": \"" created                                               \
+    "\", \"containerStatuses\": [{\"state\": {" state "}}]}}"
+#define RAN(from, to)                                                 \
+    "\"terminated\": {\"exitCode\": 0, \"startedAt\": \"" from "\", " \
+    "\"finishedAt\": \"" to "\"}"
+#define GPU2 "\"nvidia.com/gpu\": \"2\""
+#define GANG "\"training.kubeflow.org/job-name\": \"llama\""
+
+static void pods_of_kubernetes_are_jobs(void **state)
+{
+    (void)state;
+    struct trace_import report;
+    put_file(
+        "{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n" POD(
+            "solo", "vision", "", "\"amd.com/gpu\": 1",
+            "2026-11-17T12:00:00+02:00",
+            RAN("2026-11-17T10:00:30Z",
+                "2026-11-17T10:10:00Z")) ",\n" /* at 0 */
+        POD("w-1", "nlp", GANG, GPU2, "2026-11-17T10:01:05Z",
+            RAN("2026-11-17T10:02:00Z",
+                "2026-11-17T11:02:00Z")) ",\n" POD("w-0", "nlp", GANG, GPU2,
+                                                   "2026-11-17T10:01:00Z",
+                                                   RAN("2026-11-17T10:01:"
+                                                       "30Z",
+                                                       "2026-11-17T11:01:"
+                                                       "00Z")) ",\n"
+        /* the same training again, after the first has ended */
+        POD("again", "nlp", GANG, GPU2, "2026-11-17T11:30:00Z", RAN("2026-11-17T11:30:00Z", "2026-11-17T11:31:00Z")) ",\n" POD(
+            "half", "vision", "", "\"nvidia.com/gpu.shared\": \"1\"",
+            "2026-11-17T11:40:00Z",
+            RAN("2026-11-17T11:40:00Z",
+                "2026-11-17T11:41:00Z")) ",\n" POD("web", "shop", "",
+                                                   "\"memory\": \"1Gi\"",
+                                                   "2026-11-17T11:00:00Z",
+                                                   RAN("2026-11-17T11:00:"
+                                                       "00Z",
+                                                       "2026-11-17T11:41:"
+                                                       "00Z")) ",\n" POD("runs",
+                                                                         "nlp",
+                                                                         "",
+                                                                         GPU2,
+                                                                         "2026-"
+                                                                         "11-"
+                                                                         "17T11"
+                                                                         ":00:"
+                                                                         "00Z",
+                                                                         "\"run"
+                                                                         "ning"
+                                                                         "\": "
+                                                                         "{\"st"
+                                                                         "arted"
+                                                                         "At\":"
+                                                                         " \"20"
+                                                                         "26-"
+                                                                         "11-"
+                                                                         "17T11"
+                                                                         ":00:"
+                                                                         "00Z\""
+                                                                         "}") "]}\n");
+    expect("kube", NULL,
+           "#firn-trace 1\nname,submit_s,gpus,duration_s,group,may_share\n"
+           "solo,0,1,600,vision,0\nllama,60,4,3660,nlp,0\n"
+           "again,5400,2,60,nlp,0\nhalf,6000,1,60,vision,1\n",
+           &report);
+    assert_int_equal(report.jobs, 4);
+    assert_int_equal(report.not_gpu, 2);
+    put_file("{\"kind\": \"Pod\"}");
+    expect_error("kube", NULL, "kubectl get pods -A -o json");
+    put_file("{\"items\": [{");
+    expect_error("kube", NULL, "byte");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pods_of_kubernetes_are_jobs,
+                                        folder_make, folder_remove),
         CASE(sacct_is_read_as_it_comes),
         CASE(any_table_is_read_by_a_mapping),
         CASE(a_missing_column_is_answered_with_a_mapping),

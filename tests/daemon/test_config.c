@@ -33,7 +33,7 @@ static void every_option_has_a_default(void **unused)
     unsetenv("XDG_RUNTIME_DIR");
     assert_int_equal(config_finish(&config, &err), FIRN_OK);
     assert_string_equal(config.engine, "local");
-    assert_string_equal(config.policy, "icefrog");
+    assert_string_equal(config.policy, "firn");
     assert_string_equal(config.state, "/var/x/firn");
     assert_string_equal(config.socket, "/var/x/firn/firn.sock");
     assert_null(config.listen);

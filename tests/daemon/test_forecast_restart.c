@@ -303,8 +303,9 @@ static void a_forecast_beyond_its_bound_says_so(void **unused)
 /* --- random scenes ------------------------------------------------------- */
 
 static const char *const policies[] = {
-    "fifo", "sjf",  "srtf",    "tiresias", "themis",   "optimus", "pollux",
-    "sia",  "ymir", "icefrog", "lucid",    "sjf-bsbf", "frenzy",  "easyscale"};
+    "fifo",    "sjf",      "srtf",   "tiresias",  "themis",
+    "optimus", "pollux",   "sia",    "ymir",      "icefrog",
+    "lucid",   "sjf-bsbf", "frenzy", "easyscale", "firn"};
 static const char *const gpus_of[] = {"1x2:v100@32", "2x4:v100@32",
                                       "1x4:v100@32,1x4:a100@80"};
 static const char *const lines_of[] = {

@@ -247,7 +247,7 @@ static void a_bad_resize_goes_back_and_stays(void **unused)
 {
     (void)unused;
     static const char *const policies[] = {"pollux", "icefrog", "easyscale",
-                                           "sia"};
+                                           "firn", "sia"};
     for (size_t i = 0; i < sizeof policies / sizeof *policies; i++) {
         struct loopscene s;
         int resizes;

@@ -1,7 +1,9 @@
 /* test_store_file.c - a state file that is in use, damaged, of another age, or
  * killed.
  */
+#include "base/buf.h"
 #include "base/failpoint.h"
+#include "base/mem.h"
 #include "core/jobfields.h"
 #include "daemon/storework.h"
 #include "lib/folder.h"
@@ -333,6 +335,77 @@ static void an_older_file_is_migrated_step_by_step(void **state)
     sqlite3_close(db);
 }
 
+/* Kind, name and text of every object, blanks left out of the text. */
+static char *schema_of(sqlite3 *db)
+{
+    struct firn_buf out = {0};
+    sqlite3_stmt *stmt = NULL;
+    assert_int_equal(
+        sqlite3_prepare_v2(db,
+                           "SELECT type, name, replace(sql, ' ', '') FROM "
+                           "sqlite_schema ORDER BY 1, 2",
+                           -1, &stmt, NULL),
+        SQLITE_OK);
+    while (sqlite3_step(stmt) == SQLITE_ROW)
+        buf_printf(&out, "%s %s %s\n", sqlite3_column_text(stmt, 0),
+                   sqlite3_column_text(stmt, 1), sqlite3_column_text(stmt, 2));
+    sqlite3_finalize(stmt);
+    return out.at;
+}
+
+static void a_new_file_has_the_schema_that_the_steps_leave(void **state)
+{
+    (void)state;
+    size_t nsteps;
+    const char *const *steps = store_schema(&nsteps);
+    sqlite3 *grown = NULL;
+    assert_int_equal(sqlite3_open(":memory:", &grown), SQLITE_OK);
+    for (size_t n = 1; n <= nsteps; n++) {
+        struct firn_buf whole = {0};
+        sqlite3 *made = NULL;
+        assert_true(store_schema_whole(steps, n, &whole));
+        assert_null(strstr(whole.at, "ALTER"));
+        assert_int_equal(sqlite3_open(":memory:", &made), SQLITE_OK);
+        assert_int_equal(store_migrate(made, steps, n, &oops), FIRN_OK);
+        assert_int_equal(store_migrate(grown, steps, n, &oops), FIRN_OK);
+        assert_int_equal(number(made, "PRAGMA user_version"), n);
+        char *at_once = schema_of(made), *in_steps = schema_of(grown);
+        assert_string_equal(at_once, in_steps);
+        mem_free(at_once);
+        mem_free(in_steps);
+        buf_release(&whole);
+        sqlite3_close(made);
+    }
+    sqlite3_close(grown);
+}
+
+static void a_column_is_added_before_a_key_of_the_table(void **state)
+{
+    (void)state;
+    static const char *const bound[] = {
+        "CREATE TABLE a (x INTEGER, y DEFAULT (1), PRIMARY KEY (x, y))",
+        "ALTER TABLE a ADD COLUMN z INTEGER"};
+    struct firn_buf whole = {0};
+    assert_true(store_schema_whole(bound, 2, &whole));
+    assert_string_equal(whole.at,
+                        "CREATE TABLE a (x INTEGER, y DEFAULT (1), z INTEGER, "
+                        "PRIMARY KEY (x, y));");
+    buf_release(&whole);
+}
+
+static void steps_that_do_more_than_add_are_run_one_by_one(void **state)
+{
+    (void)state;
+    static const char *const absent[] = {"ALTER TABLE a ADD COLUMN z INTEGER"};
+    static const char *const first[] = {"CREATE TABLE a (x)"};
+    struct firn_buf whole = {0};
+    assert_true(store_schema_whole(first, 1, &whole));
+    assert_string_equal(whole.at, "CREATE TABLE a (x);");
+    assert_false(store_schema_whole(fake_steps, 1, &whole)); /* INSERT */
+    assert_false(store_schema_whole(absent, 1, &whole));
+    buf_release(&whole);
+}
+
 static void a_file_of_the_first_firnd_is_read(void **state)
 {
     (void)state;
@@ -358,7 +431,8 @@ static void a_file_of_the_first_firnd_is_read(void **state)
     }
     assert_int_equal(sqlite3_exec(db,
                                   "ALTER TABLE jobs DROP COLUMN gpu_type;"
-                                  "ALTER TABLE events DROP COLUMN caller",
+                                  "ALTER TABLE events DROP COLUMN caller;"
+                                  "DROP TABLE spans; DROP TABLE usage",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_exec(db, "PRAGMA user_version = 1", NULL, NULL, NULL);
@@ -424,6 +498,9 @@ int main(void)
         CASE(a_commit_is_one_write_and_one_sync_of_the_log),
         CASE(only_the_owner_may_read_the_state_file),
         CASE(an_older_file_is_migrated_step_by_step),
+        CASE(a_new_file_has_the_schema_that_the_steps_leave),
+        CASE(a_column_is_added_before_a_key_of_the_table),
+        CASE(steps_that_do_more_than_add_are_run_one_by_one),
         CASE(a_file_of_the_first_firnd_is_read),
         CASE(partners_are_stored_as_id_plus_one_as_in_older_files),
     };

@@ -113,10 +113,32 @@ static void change(struct liveset *d, int i)
     buf_release(&large);
 }
 
-/* Writes it down; the log goes into the file every few pages. */
-static void write_history(int nturns, int pages)
+/* A file that has had `nsteps` steps of the schema only, of an older firnd. */
+static void make_older(size_t nsteps)
+{
+    char path[600];
+    size_t n;
+    const char *const *steps = store_schema(&n);
+    sqlite3 *db = NULL;
+    assert_true(nsteps < n);
+    snprintf(path, sizeof path, "%s/firn.db", folder_path());
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db,
+                                  "PRAGMA journal_mode = WAL;"
+                                  "PRAGMA synchronous = FULL",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(store_migrate(db, steps, nsteps, &oops), FIRN_OK);
+    sqlite3_close(db);
+}
+
+/* Writes it down; the log goes into the file every few pages. With `nsteps` it
+ * begins with an older file, which is migrated. */
+static void write_history(int nturns, int pages, size_t nsteps)
 {
     disk_record(true);
+    if (nsteps > 0)
+        make_older(nsteps);
     struct liveset d = liveset_open();
     sqlite3_wal_autocheckpoint(d.store->db, pages);
     texts[0] = text_of(d.store);
@@ -422,11 +444,11 @@ static void cut_everywhere(int nturns)
     }
 }
 
-static void run(int nturns, int pages, uint64_t seed)
+static void run(int nturns, int pages, size_t nsteps, uint64_t seed)
 {
     rng_seed(&rng, seed);
     folder_empty(folder_path());
-    write_history(nturns, pages);
+    write_history(nturns, pages, nsteps);
     size_t n;
     disk_ops(&n);
     assert_true(n > (size_t)(3 * nturns));
@@ -439,10 +461,19 @@ static void run(int nturns, int pages, uint64_t seed)
 static void a_cut_at_any_write_of_a_short_history_loses_nothing(void **state)
 {
     (void)state;
-    run(4, 4, 1);    /* nearly every commit goes into the file at once */
-    run(4, 1000, 2); /* all stay in the log until the end */
+    run(4, 4, 0, 1);    /* nearly every commit goes into the file at once */
+    run(4, 1000, 0, 2); /* all stay in the log until the end */
     print_message("%ld images\n", nimages);
     assert_true(nimages > 200);
+}
+
+static void a_cut_while_an_older_file_is_migrated_loses_nothing(void **state)
+{
+    (void)state;
+    long before = nimages;
+    run(1, 4, 1, 3);
+    print_message("%ld images\n", nimages - before);
+    assert_true(nimages - before > 200);
 }
 
 static void a_cut_in_a_long_history_loses_nothing(void **state)
@@ -454,7 +485,8 @@ static void a_cut_in_a_long_history_loses_nothing(void **state)
         return;
     }
     for (uint64_t seed = 2; seed < 12; seed++) {
-        run(40, seed % 5 == 0 ? 1000 : (int)(2 + 7 * (seed % 4)), seed);
+        run(40, seed % 5 == 0 ? 1000 : (int)(2 + 7 * (seed % 4)), seed % 3,
+            seed);
         print_message("seed %d, %ld images\n", (int)seed, nimages - before);
         fflush(stdout);
     }
@@ -465,6 +497,7 @@ int main(void)
     disk_install();
     const struct CMUnitTest tests[] = {
         CASE(a_cut_at_any_write_of_a_short_history_loses_nothing),
+        CASE(a_cut_while_an_older_file_is_migrated_loses_nothing),
         CASE(a_cut_in_a_long_history_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

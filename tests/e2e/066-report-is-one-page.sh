@@ -18,3 +18,24 @@ grep -q '<script\|src=\|href=' "$tmp/c.html" && fail "the page loads something"
 [ -z "$(ls "$tmp/scratch")" ] || fail "files are left in TMPDIR"
 "$FIRN" report "$tmp/none" >"$tmp/out" 2>"$tmp/err" && fail "an empty folder"
 grep -q "has no results: 'firn sim --out" "$tmp/err" || fail "no remedy is said"
+
+# Charts as files: SVG that can be read alone, PNG by rsvg-convert.
+"$FIRN" report "$tmp/results" -o "$tmp/c.html" --charts "$tmp/charts" \
+    >"$tmp/out" 2>"$tmp/err" || fail "report with --charts"
+ls "$tmp/charts" >"$tmp/out"
+out_has '1-completion-times-percent-of-jobs-below.svg'
+head -c 44 "$tmp/charts/2-gpus-held.svg" |
+    grep -q "<svg xmlns='http://www.w3.org/2000/svg'" || fail "no name space"
+mkdir "$tmp/bin"
+printf '#!/bin/sh\n[ "$1$3" = "-z-o" ] && cp "$5" "$4"\n' >"$tmp/bin/rsvg-convert"
+chmod +x "$tmp/bin/rsvg-convert"
+PATH=$tmp/bin:$PATH "$FIRN" report "$tmp/results" -o "$tmp/c.html" \
+    --charts "$tmp/charts" --png >"$tmp/out" 2>"$tmp/err" || fail "with --png"
+cmp "$tmp/charts/2-gpus-held.svg" "$tmp/charts/2-gpus-held.png" ||
+    fail "rsvg-convert did not get the chart"
+PATH=/nowhere "$FIRN" report "$tmp/results" -o "$tmp/c.html" \
+    --charts "$tmp/charts" --png >"$tmp/out" 2>"$tmp/err" && fail "no program"
+err_has 'apt install librsvg2-bin'
+"$FIRN" report "$tmp/results" --png >"$tmp/out" 2>"$tmp/err" && fail "--png alone"
+err_has '--png needs --charts DIR'
+exit 0

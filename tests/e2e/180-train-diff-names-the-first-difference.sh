@@ -17,7 +17,7 @@ le()
 crc()
 {
     od -An -v -tu1 "$1" | awk '
-        function xor(a, b,    r, p) {
+        function either(a, b,    r, p) {
             r = 0
             for (p = 1; a > 0 || b > 0; p *= 2) {
                 if (a % 2 != b % 2)
@@ -31,14 +31,14 @@ crc()
             for (i = 0; i < 256; i++) {
                 c = i
                 for (k = 0; k < 8; k++)
-                    c = c % 2 ? xor(int(c / 2), 2197175160) : int(c / 2)
+                    c = c % 2 ? either(int(c / 2), 2197175160) : int(c / 2)
                 t[i] = c
             }
             sum = 4294967295
         }
         { for (i = 1; i <= NF; i++)
-            sum = xor(int(sum / 256), t[xor(sum % 256, $i)]) }
-        END { printf "%.0f\n", xor(sum, 4294967295) }'
+            sum = either(int(sum / 256), t[either(sum % 256, $i)]) }
+        END { printf "%.0f\n", either(sum, 4294967295) }'
 }
 
 # pad FILE: zeros up to a multiple of 16.

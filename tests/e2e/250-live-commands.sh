@@ -110,8 +110,11 @@ run 0 trace export -o "$tmp/history.csv"
 grep -q ',one_type$' "$tmp/history.csv" || fail "D1 is lost in the trace"
 grep -q '^[0-9]*-bits,.*,1$' "$tmp/history.csv" || fail "bits is not of D1"
 run 0 trace stat "$tmp/history.csv"
-run 0 whatif --policy fifo,sjf
+run 0 trace convert "$tmp/history.csv" -o "$tmp/again.csv"
+cmp "$tmp/history.csv" "$tmp/again.csv" || fail "the history loses something"
+run 0 whatif --policy fifo,sjf --report "$tmp/whatif.html"
 out_has history
+grep -q 'Report of 2 simulations' "$tmp/whatif.html" || fail "no report"
 run 0 ls --all -o json
 out_has '"state": "cancelled"'
 # The scheduler exits with 0 while a client follows a log.

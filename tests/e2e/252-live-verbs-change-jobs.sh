@@ -65,7 +65,7 @@ err_has "cancelled"
     wait_state deaf cancelled
 }
 run 0 policy
-out_has "icefrog"
+out_has "firn"
 run 0 policy fifo --set skip=1
 out_has "fifo"
 says /policy '"name": "fifo"' || fail "the policy was not changed"

@@ -77,7 +77,7 @@ mistakes_are_found_before_a_start()
         check_config_finds "no group 'no-such-group'" \
             --socket-group no-such-group &&
         check_config_finds "cluster '1xx'" --gpus 1xx &&
-        check_config_finds "of no policy or engine" --set nobody.x=1 &&
+        check_config_finds "of no policy or engine" --set nosuch.x=1 &&
         check_config_finds "cannot read" --token-file "$tmp/none" &&
         [ ! -e "$tmp/state" ] &&
         "$firnd" --check-config --state "$tmp/state" && [ ! -e "$tmp/state" ]
@@ -126,7 +126,7 @@ units_are_valid()
         { echo "# there is no systemd-analyze"; return 0; }
     here=$(cd "$build" && pwd)
     cp debian/firnd.service "$tmp/firnd.service"
-    cp debian/firnd.firn-launch.service "$tmp/firn-launch.service"
+    cp debian/firn-launch.service "$tmp/firn-launch.service"
     sed -i -e "s|/usr/bin/firnd|$here/firnd|" -e '/^Documentation=/d' \
         -e "s|/usr/sbin/firn-launch|$here/firn-launch|" "$tmp"/*.service
     systemd-analyze verify "$tmp/firnd.service" "$tmp/firn-launch.service" \

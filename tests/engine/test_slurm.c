@@ -76,7 +76,8 @@ static void a_lost_answer_is_found_by_its_tag(void **state)
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
-static void a_refused_start_is_retried_with_a_new_number(void **state)
+/* Others may have its GPUs meanwhile. */
+static void a_refused_start_gives_its_gpus_back(void **state)
 {
     (void)state;
     livehost_work(&host, 0, "exit", "0");
@@ -85,7 +86,14 @@ static void a_refused_start_is_retried_with_a_new_number(void **state)
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.end, FIRN_END_LOST);
     assert_int_equal(left.attempt, 1);
+    livehost_await(&host, FIRN_EVENT_BARS, 0);
+    struct firn_bars bars;
+    assert_true(host.engine->bars(host.state, 0, &bars));
+    assert_true(bars.until_s > host.engine->now_s(host.state));
+    assert_int_equal(host.engine->phase(host.state, 0), FIRN_PHASE_GONE);
+    livehost_step(&host, 0, "n0[0]");
     assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).attempt, 2);
+    assert_false(host.engine->bars(host.state, 0, &bars));
     assert_int_equal(fakeslurm_submitted(), 1);
 }
 
@@ -255,7 +263,7 @@ static void the_cause_of_an_end_is_asked_when_slurm_is_back(void **state)
     int folder = attempt_folder(host.jobs[0].folder, 1, false);
     assert_true(attempt_pid_get(folder, &pid));
     close(folder);
-    kill((pid_t)pid.pid, SIGTERM);
+    kill((pid_t)pid.pid, SIGINT); /* SIGTERM would ask for a checkpoint */
     until(has_ended);
     struct slurmjob *job = NULL;
     for (int i = 0; i < 40 && (job = slurm_find(host.state, 0)) != NULL; i++) {
@@ -509,7 +517,7 @@ int main(int argc, char **argv)
         return code;
     const struct CMUnitTest tests[] = {
         CASE(a_lost_answer_is_found_by_its_tag),
-        CASE(a_refused_start_is_retried_with_a_new_number),
+        CASE(a_refused_start_gives_its_gpus_back),
         CASE(a_pending_attempt_is_cancelled_by_a_stop),
         CASE(nodes_with_equal_wants_are_one_component),
         CASE(no_text_of_a_user_reaches_sbatch),

@@ -39,7 +39,9 @@ struct bound {
 
 /* 600 s: those that came before the large job end; nothing else goes first.
  * 6, 12, 30 and 60 restarts an hour: one for each lease or round. firn's are
- * its options `wait-least`, a decision later, and `restarts`. */
+ * its options `wait-least`, a decision later, and `restarts`; in its life a job
+ * waits at most 1 / `turn` times as long again as it holds GPUs, which is
+ * longer than the streams. */
 static const struct bound bounds[] = {
     {"fifo", SMALL_S, 0},
     {"yarn-cs", SMALL_S, 0},
@@ -60,7 +62,7 @@ static const struct bound bounds[] = {
     {"icefrog-batch", INFINITY, 12},
     {"ymir", INFINITY, 30},
     {"easyscale", INFINITY, INFINITY},
-    {"firn", 10800 + 60, 20},
+    {"firn", INFINITY, 20},
 };
 enum { NBOUNDS = sizeof bounds / sizeof *bounds };
 
@@ -107,6 +109,25 @@ static void a_large_job_waits_as_long_as_is_stated(void **unused)
     }
     play_close(&once);
     play_close(&twice);
+}
+
+static double first_wait_s(const struct play *play)
+{
+    const struct play_job *big = play_job(play, "big");
+    return big->first_start_s - big->submit_s;
+}
+
+/* firn: by `wait-least`, and one decision of 60 s later. */
+static void a_large_job_first_starts_within_the_bound(void **unused)
+{
+    (void)unused;
+    for (int times = 1; times <= 2; times++) {
+        struct play play;
+        open_stream(&play, times * STREAM_S);
+        run(&play, "firn");
+        assert_true(first_wait_s(&play) <= 10800 + 60);
+        play_close(&play);
+    }
 }
 
 /* --- restarts ------------------------------------------------------------ */
@@ -167,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_policy_has_a_stated_bound),
         cmocka_unit_test(a_large_job_waits_as_long_as_is_stated),
+        cmocka_unit_test(a_large_job_first_starts_within_the_bound),
         cmocka_unit_test(a_job_is_restarted_as_often_as_is_stated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,11 +124,11 @@ static void a_job_is_restarted_no_more_often_than_allowed(void **unused)
     buf_puts(&text, "1 node x 4 gpus; A wants 4 from 1 to 4 for 100000");
     for (int i = 0; i < 30; i++)
         buf_printf(&text, "; S%02d wants 2 for 30 at %d", i, 50 + 100 * i);
-    struct scene *scene = open_scene(text.at, "firn.restarts=2 firn.restart=0");
+    struct scene *scene = open_scene(text.at, "firn.restarts=2");
     scene_play(scene, 3500);
     int few = starts_of(scene, "A");
     scene_free(scene);
-    scene = open_scene(text.at, "firn.restarts=0 firn.restart=0");
+    scene = open_scene(text.at, "firn.restarts=0");
     scene_play(scene, 3500);
     int many = starts_of(scene, "A");
     scene_free(scene);
@@ -186,15 +186,23 @@ static void a_job_may_wait_for_the_least_time_in_any_case(void **unused)
     assert_true(at_s >= 2100 && at_s <= 2160);
 }
 
-/* Once G runs it is due for good: no later job stops it. */
-static void a_job_that_was_due_is_not_stopped_again(void **unused)
+/* G has waited for 580 s and keeps its GPUs for half of that; S05 and later
+ * jobs are worth more all the time. */
+static void a_job_that_was_due_has_a_turn_by_its_wait(void **unused)
 {
     (void)unused;
     struct firn_buf text = gang_and_stream();
-    struct scene *scene = open_scene(text.at, "firn.wait=2 firn.wait-least=0");
-    scene_play(scene, 6000);
-    assert_int_equal(starts_of(scene, "G"), 1);
-    assert_int_equal(scene_job(scene, "G")->held.ngpus, 4);
+    struct scene *scene =
+        open_scene(text.at, "firn.wait=2 firn.wait-least=0 firn.turn=0.5");
+    const char *log = scene_play(scene, 1e6);
+    double began_s = start_s(log, "G");
+    const char *stop = strstr(log, "STOP G");
+    assert_non_null(stop);
+    while (stop > log && stop[-1] != '\n')
+        stop--;
+    double turn_s = strtod(stop, NULL) - began_s;
+    double half_s = (began_s - 100) / 2;
+    assert_true(turn_s >= half_s && turn_s <= half_s + 60);
     scene_free(scene);
     buf_release(&text);
 }
@@ -229,7 +237,7 @@ static void waiting_and_resized_jobs_have_notes_with_numbers(void **unused)
         "firn.wait=2 firn.wait-least=3600");
     scene_decide(scene, 100);
     assert_non_null(strstr(scene_job(scene, "A")->note,
-                           "2 to 4 GPUs: 1.69 times as fast, restart 30 s"));
+                           "2 to 4 GPUs: 1.69 times as fast, costs 30 s"));
     assert_non_null(strstr(scene_job(scene, "B")->note, "within 9900 s"));
     scene_free(scene);
 }
@@ -245,7 +253,7 @@ int main(void)
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
         cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),
-        cmocka_unit_test(a_job_that_was_due_is_not_stopped_again),
+        cmocka_unit_test(a_job_that_was_due_has_a_turn_by_its_wait),
         cmocka_unit_test(without_durations_attained_service_decides),
         cmocka_unit_test(waiting_and_resized_jobs_have_notes_with_numbers),
     };

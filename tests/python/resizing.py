@@ -139,6 +139,7 @@ class Run:
         env = {
             "RANK": str(rank),
             "WORLD_SIZE": str(nprocs),
+            "MASTER_ADDR": "127.0.0.1",
             "MASTER_PORT": str(self._port),
             "FIRN_JOB": self.job,
             "FIRN_ATTEMPT": str(self._attempt),
@@ -191,11 +192,13 @@ class Run:
         come_from: list[int],
         victim: int | None = None,
         after_s: float = 0.0,
-        with_signal: int = signal.SIGKILL,
+        limit_s: float = 20.0,
+        patience_s: float = 1e9,
     ) -> str:
         """To another layout; by new rank the old one, -1: joins. ``victim``, an old
-        rank, or behind them a joiner, gets a signal after some time."""
-        order = self.board.order(len(self.children), come_from, limit_s=20)
+        rank, or behind them a joiner, is killed after some time. ``limit_s``: of the
+        switch; ``patience_s``: until joiners are ready."""
+        order = self.board.order(len(self.children), come_from, limit_s=limit_s)
         joiners = {
             r: self._start(r, len(come_from), order)
             for r, old in enumerate(come_from)
@@ -208,10 +211,12 @@ class Run:
                 self.gate.allow(self.gate.step + 1)
                 time.sleep(pace_s)
                 pace_s = min(PACE_MOST_S, pace_s * 2)
+                if time.monotonic() - began_s > patience_s:
+                    self.board.give_up(order)
                 self._look(order, list(joiners.values()), victim is not None)
                 if victim is not None and time.monotonic() - began_s >= after_s:
                     self._killed = every[victim % len(every)][0]
-                    os.kill(self._killed, with_signal)
+                    os.kill(self._killed, signal.SIGKILL)
                     after_s = 1e9
         except Broken:
             self._end(every)

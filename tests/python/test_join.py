@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import tempfile
 import unittest
 from unittest import mock
@@ -12,10 +13,11 @@ import farm
 import resizing
 from resizing import Broken, Gate, Run
 
+from firn import FirnError
 from firn.torch import joining, peers, preparing
 
 SOAK = bool(os.environ.get("FIRN_SOAK"))
-STEPS = 50
+STEPS = 40
 # In the check a few of the 200 resizes and 20 kills.
 MANY_RESIZES, MANY_KILLS, MANY_STEPS = (200, 20, 8000) if SOAK else (5, 2, 70)
 
@@ -39,6 +41,39 @@ def without_light(gate: Gate) -> dict:
     """Trains with all tensors counted as large ones."""
     with mock.patch.object(preparing, "LIGHT_BYTES", -1):
         return resizing.train(gate, "adam", STEPS)
+
+
+def _die(*_: object) -> None:
+    os._exit(9)
+
+
+def _hang(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _fail(*_: object) -> None:
+    raise FirnError("not allowed in this test")
+
+
+FAULTS = (_die, _hang, _fail)
+
+
+def with_fault(gate: Gate, point: str) -> dict:
+    """Trains; the first processes that join have a fault, each another one."""
+    order = int(os.environ.get("FIRN_JOIN_ORDER", "0"))
+    found = getattr(joining, point)
+    if 1 <= order <= len(FAULTS):
+        found = FAULTS[order - 1]
+    with mock.patch.object(joining, point, found):
+        return resizing.train(gate, "sgd", STEPS)
+
+
+def in_little_memory(gate: Gate) -> dict:
+    """Trains where the first GPU that a process joins on has 1 GiB free."""
+    free = (1 if os.environ.get("FIRN_JOIN_ORDER") == "1" else 4) << 30
+    memory = mock.Mock(return_value=(free, 0, 2 << 30))
+    with mock.patch.object(preparing, "device_memory", memory):
+        return resizing.train(gate, "sgd", STEPS)
 
 
 class Joins(unittest.TestCase):
@@ -87,11 +122,40 @@ class Joins(unittest.TestCase):
                 self.assertEqual(run.resize([-1]), "done", run.why)
                 self.check(run, "adam")
 
+    def test_groups_of_torch_distributed_are_made_anew(self) -> None:
+        """Gradients go by gloo before and after."""
+        run = job(2, through="distributed")
+        self.assertEqual(run.resize([0, 1, -1]), "done", run.why)
+        self.assertEqual(run.resize([2, 1]), "done", run.why)
+        self.assertEqual(run.resize([1]), "done", run.why)
+        self.assertEqual(run.resize([0, -1]), "done", run.why)
+        self.check(run, "sgd")
+
     def test_a_dead_joiner_changes_nothing(self) -> None:
         """The old layout trains on, and the next resize works."""
         run = job(2)
         self.assertEqual(run.resize([0, 1, -1], victim=2), "failed")
         self.assertEqual(run.resize([0, 1, -1]), "done", run.why)
+        self.check(run, "sgd")
+
+    def test_a_joiner_that_fails_at_any_point_changes_nothing(self) -> None:
+        """It dies, hangs or fails while it prepares or in the switch: the old layout
+        trains on, with no step lost, and the next joiner is taken."""
+        for point in ("prepare", "_take_over"):
+            run = Run(1, lambda gate: with_fault(gate, point))
+            for fault in FAULTS:
+                with self.subTest(point=point, fault=fault.__name__):
+                    state = run.resize([0, -1], limit_s=0.5, patience_s=2)
+                    self.assertEqual(state, "failed", run.why)
+            self.assertEqual(run.resize([0, -1]), "done", run.why)
+            self.check(run, "sgd")
+
+    def test_a_joiner_that_does_not_fit_is_refused_before_the_switch(self) -> None:
+        """The old layout trains on, and the reason has both numbers."""
+        run = Run(1, in_little_memory)
+        self.assertEqual(run.resize([0, -1]), "failed")
+        self.assertRegex(run.why, "uses 2048 MiB .* 1024 MiB are free")
+        self.assertEqual(run.resize([0, -1]), "done", run.why)
         self.check(run, "sgd")
 
     def test_random_resizes_with_kills(self) -> None:

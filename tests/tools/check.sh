@@ -1,6 +1,6 @@
 #!/bin/sh
 # check.sh - ./check prints and counts the results of all its sections, also of
-# those in its second lane, and leaves no file and no process when it is
+# those in its other lanes, and leaves no file and no process when it is
 # interrupted. TAP on stdout.
 #
 # A copy of ./check runs with a make that only prints the target it is asked
@@ -64,9 +64,11 @@ Unit tsan clang-tidy tidy Fuzzing fuzz Unit valgrind" ]
 ends 0 "16 passed, 0 failed, 0 skipped"
 say $? the_last_line_counts_all_sections
 is_in_order
-say $? output_of_the_second_lane_is_below_its_heading
+say $? output_of_the_other_lanes_is_below_its_heading
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=tidy
 say $? a_failure_in_the_second_lane_is_counted
+ends 1 "14 passed, 1 failed, 0 skipped" BAD=asan
+say $? a_failure_in_the_third_lane_is_counted
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=e2e
 say $? a_failure_in_the_first_lane_is_counted
 ends 0 "16 passed, 0 failed, 0 skipped" BAD=asan-built
@@ -75,22 +77,30 @@ say $? a_build_that_failed_beside_is_made_again_in_its_section
 ends 0 "16 passed, 0 failed, 0 skipped, 1 unsteady" UNSTEADY=e2e
 say $? unsteady_tests_are_counted_in_the_last_line
 
-# The signal goes to the whole process group, as from a terminal.
-TMPDIR=$tmp/left LONG=tidy setsid env --default-signal=INT "$tmp/check" \
-    >"$tmp/said" 2>&1 &
-pid=$!
-until pgrep -g $pid -f 'sleep 1000.5' >/dev/null &&
-    grep -q '^== clang' "$tmp/said"; do
-    kill -0 $pid || break
-    sleep 0.1
-done
-kill -INT -$pid
-wait $pid
-rc=$?
-for i in 1 2 3 4 5 6 7 8 9 10; do
-    pgrep -g $pid >/dev/null || break
-    sleep 1
-done
-[ $rc -eq 130 ] && ! pgrep -g $pid >/dev/null && [ -z "$(ls -A "$tmp/left")" ]
+# interrupted LONG HEADING: ./check gets SIGINT while that target runs and it has
+# printed that heading. The signal goes to the whole process group, as from a terminal.
+interrupted()
+{
+    TMPDIR=$tmp/left LONG=$1 setsid env --default-signal=INT "$tmp/check" \
+        >"$tmp/said" 2>&1 &
+    pid=$!
+    until pgrep -g $pid -f 'sleep 1000.5' >/dev/null &&
+        grep -q "^== $2" "$tmp/said"; do
+        kill -0 $pid || break
+        sleep 0.1
+    done
+    kill -INT -$pid
+    wait $pid
+    rc=$?
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        pgrep -g $pid >/dev/null || break
+        sleep 1
+    done
+    [ $rc -eq 130 ] && ! pgrep -g $pid >/dev/null &&
+        [ -z "$(ls -A "$tmp/left")" ]
+}
+interrupted tidy clang
 say $? an_interrupt_leaves_no_file_and_no_process
+interrupted asan-built 'Unit and end'
+say $? an_interrupt_ends_a_lane_that_waits_for_another
 echo "1..$n"

@@ -125,6 +125,7 @@ script races "$first echo 'WARNING: ThreadSanitizer: data race' >&2; exit 66"
 script overflows "$first echo 'x.c:1:2: runtime error: overflow' >&2; exit 1"
 script uninitialised "$first echo '==12== Conditional jump' >&2; exit 99"
 script aborts "$first kill -ABRT \$\$"
+script traps "$first kill -ILL \$\$"
 
 # is NAME COMMAND...: one more case.
 is()
@@ -160,7 +161,7 @@ unset CHECK_STRICT
 expect 1 "1 passed, 1 failed, 0 skipped" a_test_that_fails_twice_has_failed \
     -r "$tmp/twice" "$tmp/twice" "$tmp/good"
 is it_was_run_twice [ "$(grep -c . "$tmp/twice.runs")" -eq 2 ]
-for name in races overflows uninitialised aborts; do
+for name in races overflows uninitialised aborts traps; do
     expect 1 "0 passed, 1 failed, 0 skipped" "what_${name}_is_not_run_again" \
         -r "$tmp/$name" "$tmp/$name"
 done

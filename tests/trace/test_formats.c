@@ -247,7 +247,7 @@ static void firn_models_may_leave_their_gpus_open(void **state)
               "a,0,0,60,gpt2-xl,8,1024\nb,0,4,60,GPT2,8,512\n"
               "c,0,0,60,resnet,8,\nd,0,0,60,gpt2,8,0\n"
               "e,0,1,60,gpt,8,64\nf,0,1,60,gpt2,,64\ng,0,1,60,gpt2,8,\n",
-              "3: job a,0,0,60,0,0,gpt2-xl,,8,0,0,,0,-1,0,1024\n"
+              "3: job a,0,0,60,,,gpt2-xl,,8,0,0,,0,-1,0,1024\n"
               "4: job b,0,4,60,4,4,GPT2,,8,0,0,,0,-1,0,512\n"
               "5: bad: 'gpus' is 0: must be a whole number from 1 to 1048576\n"
               "6: bad: 'gpus' is 0 for no language model\n"

@@ -54,6 +54,15 @@ def open_group(place: Place, device: torch.device, timeout_s: float) -> Any:
     return dist.group.WORLD
 
 
+def make_group(path: str, place: Place, timeout_s: float) -> Any:
+    """A gloo group beside the one that is in use, for the layout after a resize. Its
+    processes of one host find each other by the file at ``path``. torch.distributed
+    does not know of it, so the program's own calls never use it."""
+    store = dist.FileStore(path, place.nprocs)
+    wait = timedelta(seconds=timeout_s or 300)
+    return dist.ProcessGroupGloo(store, place.rank, place.nprocs, wait)
+
+
 class _Worker:
     """A thread that does one piece of work after the other."""
 
@@ -114,7 +123,7 @@ def _gather(out: torch.Tensor, mine: torch.Tensor, group: Any) -> None:
             _can_gather[0] = False
         finally:
             _gathered[0] = _can_gather[0]
-    parts = list(out.chunk(dist.get_world_size(group)))
+    parts = list(out.chunk(group.size()))
     dist.all_gather(parts, mine, group=group)
 
 
@@ -126,7 +135,7 @@ def _swap(
 ) -> None:
     """From each process ``sizes`` elements, to each an equal share of ``send``;
     by single messages where the back end has no all_to_all."""
-    nprocs, rank = dist.get_world_size(group), dist.get_rank(group)
+    nprocs, rank = group.size(), group.rank()
     shares = [send.numel() // nprocs] * nprocs
     if send.is_cuda or _can_swap[0]:
         try:
@@ -168,7 +177,7 @@ class Wire:
         self, owner: Sequence[int], order: str, group: Any, device: torch.device
     ) -> None:
         self.nthreads, self.order, self._group = len(owner), order, group
-        self.nprocs, self.rank = dist.get_world_size(group), dist.get_rank(group)
+        self.nprocs, self.rank = group.size(), group.rank()
         parts = tree.parts_of(owner, order)
         self.counts = [0] * self.nprocs
         arrives: list[list[int]] = [[] for _ in range(self.nprocs)]
@@ -345,6 +354,7 @@ class Exchange:
         order: str = tree.TREE,
         bucket_bytes: int = BUCKET_BYTES,
         timeout_s: float = 0.0,
+        group: Any = None,
     ) -> None:
         self._flat, self._place, self._bytes = flat, place, bucket_bytes
         self.device = flat.params[0].device
@@ -354,7 +364,8 @@ class Exchange:
                     "between processes parameters must be floating-point numbers "
                     f"on one device, not {p.dtype} on {p.device}"
                 )
-        self.group = open_group(place, self.device, timeout_s)
+        self._is_made = group is not None  # by make_group()
+        self.group = group or open_group(place, self.device, timeout_s)
         self._owns = self.group is dist.group.WORLD
         self._wire: Wire | None = None
         self._buckets: list[_Bucket] = []
@@ -535,17 +546,33 @@ class Exchange:
         """Tensors of one type as one."""
         whole = torch.cat([t.detach().reshape(-1) for t in some])
         # as bytes: gloo has no booleans and 16-bit integers
-        dist.broadcast(whole.view(torch.uint8), root, group=self.group)
+        data = whole.view(torch.uint8)
+        if self._is_made:
+            options = dist.BroadcastOptions()
+            options.rootRank, options.rootTensor = root, 0
+            self.group.broadcast([data], options).wait()
+        else:
+            dist.broadcast(data, root, group=self.group)
         for tensor, part in zip(some, whole.split([t.numel() for t in some])):
             tensor.data.copy_(part.view(tensor.shape))
+
+    def stop(self) -> None:
+        """Between two steps: no gradient comes here any more."""
+        for handle, *_ in self._hooks:
+            handle.remove()
+        self._hooks = []
+
+    @property
+    def is_own(self) -> bool:
+        """Does the job alone use the processes' group?"""
+        return self._owns or self._is_made
 
     def close(self) -> None:
         """Ends the thread, and NCCL's communicator if the job made it; gloo's
         end sometimes hangs, and the end of the process is enough for it."""
+        self.stop()
         if self._wire is not None:
             self._wire.close()
-        for handle, *_ in self._hooks:
-            handle.remove()
-        self._hooks = []
+            self._wire = None
         if self._owns and self.device.type == "cuda" and dist.is_initialized():
             dist.destroy_process_group()

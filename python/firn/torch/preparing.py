@@ -21,6 +21,9 @@ there. A tensor that has moved until the switch is sent by way of the host.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import tempfile
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,7 +33,7 @@ import torch
 from firn import FirnError
 from firn.group import Place
 from firn.join import Join
-from firn.torch import reduce, saving
+from firn.torch import reduce, saving, sums
 from firn.torch.pack import DTYPE, KIND, to_stored
 from firn.torch.peers import Offer, OfferError, Reader
 
@@ -70,9 +73,11 @@ class Prepared:
     is_open: bool = False  # all joiners can read the offer
     room: dict[str, torch.Tensor] = field(default_factory=dict)
     bounce: torch.Tensor | None = None
+    store: str = ""  # of the old process 0: a folder that processes meet by
 
     def close(self) -> None:
         """Frees what was prepared and is not in use."""
+        self.drop_store()
         if self.reader is not None:
             self.reader.close()
         self.reader = None
@@ -82,16 +87,44 @@ class Prepared:
             self.group.close()
         self.reducer = self.group = None
 
+    def drop_store(self) -> None:
+        """Once all have met."""
+        if self.store:
+            shutil.rmtree(self.store, ignore_errors=True)
+        self.store = ""
+
 
 def _nbytes(job: "Elastic") -> int:
     """About what moves, the same in all processes."""
     return sum(p.numel() * p.element_size() for p in job.model.parameters())
 
 
+def device_memory(device: torch.device) -> tuple[int, int, int]:
+    """Bytes of a GPU: free, held by this process, and the most that it held."""
+    if device.type != "cuda":
+        return 0, 0, 0
+    free, _ = torch.cuda.mem_get_info(device)
+    held = torch.cuda.memory_reserved(device)
+    return free, held, torch.cuda.max_memory_reserved(device)
+
+
+def _check_memory(job: "Elastic", needs: int) -> None:
+    """A joiner: will it fit? It is to need what the running processes need."""
+    free, held, _ = device_memory(job.device)
+    if free + held < needs:
+        raise FirnError(
+            f"a process of this job uses {needs >> 20} MiB of its GPU, and "
+            f"{free + held >> 20} MiB are free on the GPU of one that was to join"
+        )
+
+
 def message_of(job: "Elastic", out: Prepared) -> bytes:
     """The old process 0, between two steps: its tensors, and where they are."""
     tensors = heavy_sections(job)
     facts: dict[str, Any] = {"order": job.sums.order, "why": ""}
+    facts["needs"] = device_memory(job.device)[2]
+    if sums.is_distributed(job.options, job.reducer):
+        out.store = facts["store"] = tempfile.mkdtemp(prefix="firn-")
     try:
         out.offer = Offer(tensors, job.device)
         facts["offer"] = out.offer.facts
@@ -125,9 +158,12 @@ def _make_room(job: "Elastic", out: Prepared, facts: dict) -> None:
 
 
 def _open_offer(job: "Elastic", join: Join, out: Prepared, message: bytes) -> dict:
-    """Collective, if processes join: the offer of the old process 0."""
+    """Collective: the offer of the old process 0, if processes join."""
     facts = json.loads(join.share(message))
+    if not join.has_joiners:
+        return facts
     if join.is_new:
+        _check_memory(job, facts["needs"])
         try:
             if "offer" in facts:
                 out.reader = Reader(facts["offer"], job.device)
@@ -157,30 +193,44 @@ def prepare_into(
         torch.cuda.set_device(job.device)
     join.meet(order, job.place, _nbytes(job))
     out.place = join.place(job.place)
-    adds = job.sums.order
-    if join.has_joiners:
-        adds = _open_offer(job, join, out, message)["order"]
+    facts = _open_offer(job, join, out, message)
+    adds = facts["order"]
     o, place = job.options, out.place or job.place
     is_alone = out.place is not None and place.nprocs == 1
     runs = adds == "tree" or reduce.is_contiguous(place.owner)
     out.group = join.form(
         place,
-        0 if is_alone else job.flat.n,
+        0 if is_alone or "store" in facts else job.flat.n,
         None,
         chain=o.chain and runs,
         order=adds,
         timeout_s=o.peer_timeout_s,
     )
-    if out.place is None:
-        return
-    if is_alone:
-        out.reducer = reduce.Running(job.flat, place.nthreads, adds)
-        return
-    slots = out.group.slot(place.mine[0]) is not None
-    kind = reduce.Slots if slots else reduce.Compact
-    out.reducer = kind(job.flat, place, out.group)
+    if out.place is not None:
+        out.reducer = _reducer_of(job, out, facts)
+    if "store" in facts:
+        join.max(0)  # all have met
+        out.drop_store()
     if job.device.type == "cuda":
         torch.cuda.synchronize(job.device)
+
+
+def _reducer_of(job: "Elastic", out: Prepared, facts: dict) -> Any:
+    """The way of gradients in the new layout, as the job has it now."""
+    o, place, adds = job.options, out.place, facts["order"]
+    assert place is not None
+    if place.nprocs == 1:
+        return reduce.Running(job.flat, place.nthreads, adds)
+    if "store" in facts:
+        path = os.path.join(facts["store"], "meet")
+        nbytes = max(1, int(o.bucket_mb * 2**20))
+        group = sums.make_group(path, place, o.peer_timeout_s)
+        return sums.Exchange(
+            job.flat, place, order=adds, bucket_bytes=nbytes, group=group
+        )
+    slots = out.group.slot(place.mine[0]) is not None
+    kind = reduce.Slots if slots else reduce.Compact
+    return kind(job.flat, place, out.group)
 
 
 class Preparing:
@@ -246,6 +296,9 @@ def look(job: "Elastic") -> None:
 
 def end(job: "Elastic") -> None:
     """There is no next step."""
+    order = job.join.pending() if job.join is not None and not job.left else 0
+    if order:
+        job.join.withdraw(order, "the training ends")
     if job.preparing is not None:
         job.preparing.drop()
         job.preparing = None

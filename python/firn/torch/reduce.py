@@ -139,6 +139,9 @@ class Running:
         for p, g in zip(self._flat.live(), total):
             p.grad = g
 
+    def stop(self) -> None:
+        """No gradient comes here any more."""
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -172,6 +175,9 @@ class _Grouped:
     def set_sum(self, order: str) -> None:
         """The order of sums, between two steps."""
         self._group.set_sum(order)
+
+    def stop(self) -> None:
+        """No gradient comes here any more."""
 
     def mean(self) -> None:
         """The mean over all processes becomes the gradient."""

@@ -20,11 +20,15 @@ from firn.torch import reduce
 from firn.torch.options import Options
 
 try:
-    from firn.torch.exchange import Exchange
+    from firn.torch.exchange import Exchange, make_group
 except (ImportError, AttributeError):  # PyTorch without torch.distributed
 
     class Exchange:  # type: ignore[no-redef]
         """Not there."""
+
+    def make_group(*_: Any) -> Any:  # type: ignore[misc]
+        """Nor is this."""
+        raise FirnError("this PyTorch was built without torch.distributed")
 
 
 WAYS = ("distributed", "memory")
@@ -82,6 +86,12 @@ def _by_memory(
     group = Group(place, flat.n, chain=o.chain and tree_or_run, **options)
     kind = reduce.Compact if group.slot(place.mine[0]) is None else reduce.Slots
     return group, kind(flat, place, group)
+
+
+def is_distributed(o: Options, reducer: Any) -> bool:
+    """Do gradients go by torch.distributed, or would they with more processes?"""
+    named = word_of(o.through, "FIRN_THROUGH", WAYS) == "distributed"
+    return named or isinstance(reducer, Exchange)
 
 
 def open_sums(o: Options, place: Place, flat: reduce.Flat) -> tuple[Any, Any, Sums]:

@@ -1,0 +1,50 @@
+/* loop_bars.c - what the cluster's own scheduler does not let a job have.
+ *
+ * An engine on another scheduler (Slurm) learns that a job would not be started
+ * on some nodes, with more than some number of GPUs, or anywhere at present,
+ * and says so by FIRN_EVENT_BARS. Then:
+ *
+ *     nowhere for a while   the job leaves the round, waits that long with the
+ *                           engine's words, and comes back: it blocks no job
+ *                           behind it
+ *     some nodes            they are barred to it in the round
+ *     a number of GPUs      the round gives it no more than these
+ *
+ * A job keeps GPUs that it has: a bar only matters for a start, a move or a
+ * resize.
+ *
+ * Cost: a question to the engine for each job that the event is about.
+ */
+#include "daemon/loopwork.h"
+#include <math.h>
+
+static void look(struct loop *loop, const struct track *track)
+{
+    struct firn_bars bars;
+    struct live_job *job = book_job(loop->book, track->id);
+    double now_s = dock_now_s(&loop->dock);
+    if (job == NULL || live_state_is_over(job->state) || job->is_ending ||
+        dock_phase(&loop->dock, job->id) != FIRN_PHASE_GONE)
+        return;
+    bool is_barred = dock_bars(&loop->dock, job->id, &bars);
+    if (is_barred && bars.until_s > now_s && track->again_s < bars.until_s) {
+        loop_happens(loop, job,
+                     &(struct happening){.event = LIFE_REFUSED,
+                                         .wait_s = bars.until_s - now_s,
+                                         .words = {.why = bars.why}});
+        return;
+    }
+    if (desk_job(&loop->desk, track) == NULL)
+        return;
+    round_bar(loop->desk.round, track->round_id, is_barred ? bars.nodes : NULL);
+    loop_happens_why(loop, job, LIFE_CHANGED, NULL);
+}
+
+void loop_bars_event(struct loop *loop, firn_job_id id)
+{
+    for (size_t i = 0; i < loop->desk.tracks.n; i++) {
+        const struct track *track = loop->desk.tracks.at[i];
+        if (track != NULL && (id == FIRN_NO_JOB || track->id == id))
+            look(loop, track);
+    }
+}

@@ -1,0 +1,173 @@
+/* firn_window.c - which jobs a decision of the policy firn looks at.
+ *
+ * Up to `effort` jobs, every event divides all GPUs anew. With more, a decision
+ * looks at a window: `effort` / 2 running jobs, those that follow the last
+ * window by id and again from the first one, and the `WAITING` waiting jobs
+ * with the least work, those that are due before them. All other jobs keep what
+ * they have, and the GPUs of the window and the free ones are divided. So a
+ * decision costs the same however many jobs there are, but for one walk over
+ * the lists, and every running job has its turn again and again. Decisions are
+ * then a second apart for each `effort` jobs, 60 s at most. While every job
+ * that was looked at has its best way, no running job is looked at: there is
+ * nothing to divide.
+ *
+ * Jobs that share GPUs with another are in no window: what one of them gets
+ * depends on the other.
+ *
+ * Invariant: asked twice at one time, the window is the same.
+ * Cost: O(jobs) for the lists, nothing else grows with the jobs.
+ */
+#include "policy/firn.h"
+#include <stdlib.h>
+
+enum { WAITING = 64 };
+
+/* A waiting job, by what it is chosen. */
+struct applicant {
+    const struct firn_job *job;
+    double key;
+};
+
+static bool is_before(const struct applicant *a, const struct applicant *b)
+{
+    return a->key != b->key ? a->key < b->key : a->job->id < b->job->id;
+}
+
+/* Keeps the first WAITING by key in a heap with the last of them on top. */
+static void apply_for(struct applicant *heap, size_t *n, struct applicant new)
+{
+    size_t i = *n;
+    if (i < WAITING) {
+        heap[(*n)++] = new;
+        for (; i > 0 && is_before(&heap[(i - 1) / 2], &heap[i]);
+             i = (i - 1) / 2) {
+            struct applicant above = heap[(i - 1) / 2];
+            heap[(i - 1) / 2] = heap[i];
+            heap[i] = above;
+        }
+        return;
+    }
+    if (!is_before(&new, &heap[0]))
+        return;
+    heap[0] = new;
+    for (size_t at = 0, next = 1; next < WAITING; next = 2 * at + 1) {
+        if (next + 1 < WAITING && is_before(&heap[next], &heap[next + 1]))
+            next++;
+        if (!is_before(&heap[at], &heap[next]))
+            return;
+        struct applicant below = heap[next];
+        heap[next] = heap[at];
+        heap[at] = below;
+        at = next;
+    }
+}
+
+/* GPU-seconds that are left of it by what was expected at its submission; below
+ * 0 for a job that is due. */
+static double key_of(const struct one_round *round, const struct firn_job *job)
+{
+    const struct one_known *known = one_known_of(round->one, job->id);
+    double now_s = round->view->now_s;
+    if (known == NULL)
+        return 0;
+    if (one_due_s(round, job) <= now_s)
+        return job->spec.submit_s - now_s - 1;
+    double left_s =
+        one_expected_s(round->one, known) - firn_job_done_s(job, now_s);
+    return fmax(left_s, 0) * known->gpus;
+}
+
+static size_t choose_waiting(const struct one_round *round,
+                             const struct firn_job **out)
+{
+    struct applicant heap[WAITING];
+    size_t n = 0;
+    const struct firn_job *const *waiting = firn_view_waiting(round->view);
+    for (size_t i = 0; i < round->view->nwaiting; i++)
+        apply_for(heap, &n,
+                  (struct applicant){waiting[i], key_of(round, waiting[i])});
+    for (size_t i = 0; i < n; i++)
+        out[i] = heap[i].job;
+    return n;
+}
+
+/* Does the job have its GPUs alone? The plan keeps all. */
+static bool is_alone(const struct one_round *round, const struct firn_job *job)
+{
+    return !job->held.is_shared ||
+           (job->held.how.merged_with == FIRN_NO_JOB &&
+            firn_plan_room(round->plan, job, 2) == job->held.ngpus);
+}
+
+static size_t choose_running(const struct one_round *round,
+                             const struct firn_job **out)
+{
+    struct one *one = round->one;
+    size_t nrunning = round->view->nrunning, first = 0, n = 0, i = 0;
+    size_t most = (size_t)one->rules.effort / 2 + 1;
+    const struct firn_job *const *running = firn_view_running(round->view);
+    while (first < nrunning && running[first]->id <= one->window_from)
+        first++;
+    for (; i < nrunning && n < most; i++) {
+        const struct firn_job *job = running[(first + i) % nrunning];
+        if (is_alone(round, job))
+            out[n++] = job;
+    }
+    if (i > 0)
+        one->window_to = running[(first + i - 1) % nrunning]->id;
+    return n;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct firn_job *x = *(const struct firn_job *const *)a;
+    const struct firn_job *y = *(const struct firn_job *const *)b;
+    return firn_cmp(x->id, y->id);
+}
+
+double one_gap_s(const struct one *one, const struct firn_view *view)
+{
+    double times = (double)view->njobs / one->rules.effort;
+    return times <= 1 ? 0 : fmin(times, 60);
+}
+
+void one_loosen(const struct one_round *round)
+{
+    struct one *one = round->one;
+    one->is_tight = false;
+    for (size_t i = 0; i < round->n && !one->is_tight; i++) {
+        const struct one_seat *seat = &round->seats[i];
+        double best = 0, has = 0;
+        for (int c = 0; c < seat->n; c++)
+            best = fmax(best, seat->choices[c].value);
+        if (seat->chosen != ONE_NONE)
+            has = seat->choices[seat->chosen].value;
+        one->is_tight = seat->n > 0 && !(has >= 0.999 * best);
+    }
+}
+
+bool one_window(struct one_round *round)
+{
+    struct one *one = round->one;
+    const struct firn_view *view = round->view;
+    bool is_again = one->rounds.has_begun && view->now_s == one->rounds.last_s;
+    firn_plan_keep_all(round->plan);
+    if (!rounds_begin(&one->rounds, view->now_s,
+                      one->rounds.last_s + one_gap_s(one, view)))
+        return false;
+    if (!is_again) {
+        one->window_from = one->window_to;
+        one->was_tight = one->is_tight;
+    }
+    size_t most = WAITING + (size_t)one->rules.effort / 2 + 1;
+    const struct firn_job **jobs =
+        firn_view_alloc(view, (most + 1) * sizeof(struct firn_job *));
+    size_t n = choose_waiting(round, jobs);
+    size_t nrunning = one->was_tight ? choose_running(round, jobs + n) : 0;
+    for (size_t i = n; i < n + nrunning; i++)
+        firn_plan_drop(round->plan, jobs[i]);
+    qsort(jobs, n + nrunning, sizeof *jobs, by_id);
+    round->jobs = jobs;
+    round->njobs = n + nrunning;
+    return true;
+}

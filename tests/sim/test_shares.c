@@ -1,0 +1,298 @@
+/* test_shares.c - shares and quotas over simulated weeks, under every policy.
+ *
+ * The jobs' file says what each job held; the usage file says what each user
+ * was charged. The two are written by different code and must agree.
+ */
+#include "base/buf.h"
+#include "base/rng.h"
+#include "lib/play.h"
+#include <firn/policy.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char heads[] = "#firn-trace 1\n"
+                            "name,submit_s,gpus,duration_s,group\n";
+
+struct lab {
+    struct play play;
+    char shares[PLAY_PATH], usage[PLAY_PATH];
+};
+
+static void lab_open(struct lab *lab, const char *spec, const char *rows,
+                     const char *shares)
+{
+    play_open(&lab->play, spec, rows);
+    snprintf(lab->shares, sizeof lab->shares, "%s/shares.yaml",
+             lab->play.folder);
+    snprintf(lab->usage, sizeof lab->usage, "%s/usage.csv", lab->play.folder);
+    play_write(lab->shares, shares);
+    lab->play.options.accounts = lab->shares;
+    lab->play.options.usage_path = lab->usage;
+}
+
+static void lab_close(struct lab *lab)
+{
+    remove(lab->shares);
+    remove(lab->usage);
+    play_close(&lab->play);
+}
+
+/* GPU-hours of a user; of all for NULL. */
+static double used_h(const struct lab *lab, const char *user)
+{
+    struct firn_buf text = play_read(lab->usage);
+    double sum = 0;
+    char *save = NULL;
+    for (char *line = strtok_r(text.at, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save)) {
+        char project[64], name[64];
+        double a, b, hours;
+        if (sscanf(line, "%63[^,],%63[^,],%lf,%lf,%lf", project, name, &a, &b,
+                   &hours) == 5 &&
+            (user == NULL || strcmp(user, name) == 0))
+            sum += hours;
+    }
+    buf_release(&text);
+    return sum;
+}
+
+/* GPU-hours that jobs whose names begin so held. */
+static double held_h(const struct lab *lab, const char *prefix)
+{
+    double sum = 0;
+    for (size_t i = 0; i < lab->play.done.n; i++)
+        if (strncmp(lab->play.done.at[i].name, prefix, strlen(prefix)) == 0)
+            sum += lab->play.done.at[i].served_gpu_s;
+    return sum / 3600;
+}
+
+/* Jobs with that prefix that ended before `at_s`. */
+static int ended(const struct lab *lab, const char *prefix, double at_s)
+{
+    int n = 0;
+    for (size_t i = 0; i < lab->play.done.n; i++)
+        n += strncmp(lab->play.done.at[i].name, prefix, strlen(prefix)) == 0 &&
+             lab->play.done.at[i].end_s <= at_s;
+    return n;
+}
+
+static double last_end_s(const struct lab *lab, const char *prefix)
+{
+    double last_s = 0;
+    for (size_t i = 0; i < lab->play.done.n; i++)
+        if (strncmp(lab->play.done.at[i].name, prefix, strlen(prefix)) == 0)
+            last_s = fmax(last_s, lab->play.done.at[i].end_s);
+    return last_s;
+}
+
+/* --- weeks under every policy --------------------------------------------- */
+
+static void add_weeks(struct firn_buf *rows, int njobs)
+{
+    static const char *const users[] = {"ann", "bob", "cyd", "dan"};
+    struct rng rng;
+    double at_s = 0;
+    rng_seed(&rng, 7);
+    buf_puts(rows, heads);
+    for (int i = 0; i < njobs; i++) {
+        const char *user = users[rng_below(&rng, 4)];
+        at_s += (double)rng_below(&rng, 18000);
+        buf_printf(rows, "%s%d,%.0f,%d,%d,%s\n", user, i, at_s,
+                   1 << rng_below(&rng, 3), 600 + (int)rng_below(&rng, 60000),
+                   user);
+    }
+}
+
+static const char lab_shares[] = "half-life: 3d\n"
+                                 "window: 7d\n"
+                                 "projects:\n"
+                                 "  - name: vision\n"
+                                 "    share: 3\n"
+                                 "    members: ann, bob\n"
+                                 "  - name: speech\n"
+                                 "    gpus: 6\n"
+                                 "    members: cyd\n"
+                                 "users:\n"
+                                 "  - name: bob\n"
+                                 "    share: 2\n"
+                                 "    gpu-hours: 150\n"
+                                 "  - name: dan\n"
+                                 "    gpus: 4\n"
+                                 "    borrow: no\n";
+
+static void under_every_policy_what_was_used_is_what_was_charged(void **unused)
+{
+    (void)unused;
+    struct firn_buf rows = {0};
+    struct lab lab;
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    add_weeks(&rows, 120);
+    lab_open(&lab, "3x4:v100", rows.at, lab_shares);
+    lab.play.options.restart_s = 30;
+    for (size_t i = 0; i < n; i++) {
+        play_run(&lab.play, all[i]->name);
+        assert_int_equal(lab.play.done.n, 120);
+        static const char *const users[] = {"ann", "bob", "cyd", "dan"};
+        for (int u = 0; u < 4; u++)
+            if (fabs(used_h(&lab, users[u]) - held_h(&lab, users[u])) >
+                1e-6 * used_h(&lab, NULL))
+                fail_msg("%s: %s is charged %.9g GPU-hours, its jobs held %.9g",
+                         all[i]->name, users[u], used_h(&lab, users[u]),
+                         held_h(&lab, users[u]));
+    }
+    lab_close(&lab);
+    buf_release(&rows);
+}
+
+/* --- shares --------------------------------------------------------------- */
+
+/* Two users with `each` jobs of one hour at time 0. */
+static void add_rivals(struct firn_buf *rows, int each, int gpus)
+{
+    buf_puts(rows, heads);
+    for (int i = 0; i < each; i++)
+        buf_printf(rows, "ann%d,0,%d,3600,ann\nbob%d,0,%d,3600,bob\n", i, gpus,
+                   i, gpus);
+}
+
+static void gpu_time_follows_the_shares_under_every_policy(void **unused)
+{
+    (void)unused;
+    struct firn_buf rows = {0};
+    struct lab lab;
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    add_rivals(&rows, 60, 1);
+    lab_open(&lab, "2x4:v100", rows.at,
+             "users:\n  - name: ann\n    share: 3\n  - name: bob\n");
+    for (size_t i = 0; i < n; i++) {
+        play_run(&lab.play, all[i]->name);
+        double end_s = last_end_s(&lab, "ann");
+        int bob = ended(&lab, "bob", end_s);
+        if (bob < 16 || bob > 26) /* 20 by the shares */
+            fail_msg("%s: when ann's 60 jobs are done, bob has %d",
+                     all[i]->name, bob);
+    }
+    lab_close(&lab);
+    buf_release(&rows);
+}
+
+static void a_user_who_used_much_waits_behind_one_who_did_not(void **unused)
+{
+    (void)unused;
+    struct lab lab;
+    lab_open(&lab, "1x4:v100",
+             "#firn-trace 1\n"
+             "name,submit_s,gpus,duration_s,group\n"
+             "ann0,0,4,86400,ann\n" /* a whole day of everything */
+             "ann1,80000,4,3600,ann\nann2,80000,4,3600,ann\n"
+             "bob1,80001,4,3600,bob\nbob2,80001,4,3600,bob\n",
+             "users: []\n");
+    play_run(&lab.play, "fifo");
+    assert_true(play_end(&lab.play, "bob2") < play_end(&lab.play, "ann1"));
+    lab.play.options.accounts = NULL;
+    lab.play.options.usage_path = NULL;
+    play_run(&lab.play, "fifo");
+    assert_true(play_end(&lab.play, "bob2") > play_end(&lab.play, "ann1"));
+    lab_close(&lab);
+}
+
+/* --- quotas --------------------------------------------------------------- */
+
+static void a_hard_quota_of_gpus_is_never_exceeded(void **unused)
+{
+    (void)unused;
+    struct lab lab;
+    lab_open(&lab, "1x4:v100",
+             "#firn-trace 1\n"
+             "name,submit_s,gpus,duration_s,group\n"
+             "a,0,1,100,ann\nb,0,1,100,ann\nc,0,1,100,ann\nd,0,1,100,ann\n",
+             "users:\n  - name: ann\n    gpus: 2\n    borrow: no\n");
+    play_run(&lab.play, "fifo");
+    assert_true(play_near(play_end(&lab.play, "b"), 100));
+    assert_true(play_near(play_end(&lab.play, "d"), 200));
+    lab_close(&lab);
+}
+
+static void idle_gpus_are_lent_and_taken_back(void **unused)
+{
+    (void)unused;
+    struct lab lab;
+    lab_open(&lab, "1x4:v100",
+             "#firn-trace 1\n"
+             "name,submit_s,gpus,duration_s,group\n"
+             "a,0,2,1000,ann\nb,0,2,1000,ann\nc,500,2,100,bob\n",
+             "users:\n  - name: ann\n    gpus: 2\n");
+    play_run(&lab.play, "fifo");
+    /* b borrows from 0 to 500, gives way to c, and goes on at 600. */
+    assert_true(play_near(play_end(&lab.play, "c"), 600));
+    assert_true(play_near(play_end(&lab.play, "a"), 1000));
+    assert_true(play_near(play_end(&lab.play, "b"), 1100));
+    assert_int_equal(play_job(&lab.play, "b")->restarts, 1);
+    lab_close(&lab);
+}
+
+static void gpu_hours_last_until_the_next_window(void **unused)
+{
+    (void)unused;
+    struct lab lab;
+    lab_open(&lab, "1x4:v100",
+             "#firn-trace 1\n"
+             "name,submit_s,gpus,duration_s,group\n"
+             "a,0,1,7200,ann\nb,0,1,7200,ann\n",
+             "window: 1d\nusers:\n  - name: ann\n    gpu-hours: 2\n"
+             "    borrow: no\n");
+    play_run(&lab.play, "fifo");
+    /* Both run for an hour, which is the quota; the rest is of the next day. */
+    assert_true(play_near(play_end(&lab.play, "a"), 86400 + 3600));
+    assert_true(play_near(play_end(&lab.play, "b"), 86400 + 3600));
+    lab_close(&lab);
+}
+
+static void wrong_files_are_refused_with_their_line(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *text, *said;
+    } wrongs[] = {
+        {"users:\n  - name: ann\n    share: -1\n", "line 2: 'share' is '-1'"},
+        {"projects:\n  - name: p\nusers:\n  - name: a\n    gpus: x\n",
+         "line 4: 'gpus' is 'x'"},
+        {"users:\n  - name: ann\n  - name: ann\n", "user 'ann' is listed"},
+        {"users:\n  - name: ann\n    members: b\n", "a user has no members"},
+        {"half-life: soon\n", "'half-life' is 'soon'"},
+        {"- a\n", "a list, where"},
+    };
+    struct lab lab;
+    lab_open(&lab, "1x4:v100", "a,0,1,10\n", "");
+    for (size_t i = 0; i < sizeof wrongs / sizeof *wrongs; i++) {
+        play_write(lab.shares, wrongs[i].text);
+        assert_int_equal(play_try(&lab.play, "fifo"), FIRN_EINVAL);
+        if (strstr(lab.play.err.text, wrongs[i].said) == NULL)
+            fail_msg("the sentence is \"%s\"", lab.play.err.text);
+    }
+    lab_close(&lab);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(under_every_policy_what_was_used_is_what_was_charged),
+        cmocka_unit_test(gpu_time_follows_the_shares_under_every_policy),
+        cmocka_unit_test(a_user_who_used_much_waits_behind_one_who_did_not),
+        cmocka_unit_test(a_hard_quota_of_gpus_is_never_exceeded),
+        cmocka_unit_test(idle_gpus_are_lent_and_taken_back),
+        cmocka_unit_test(gpu_hours_last_until_the_next_window),
+        cmocka_unit_test(wrong_files_are_refused_with_their_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
