@@ -143,6 +143,19 @@ void forecaster_load_pairs(struct forecaster *f, const char *text)
     }
 }
 
+void forecaster_each_pair(const struct forecaster *f, forecaster_pair *pair,
+                          void *arg)
+{
+    size_t n = nprofiles(f) + f->pair_names.n;
+    for (size_t a = 0; f->pairs_storage != NULL && a < n; a++)
+        for (size_t b = 0; b < n && b < f->pairs.napps; b++) {
+            size_t at = a * f->pairs.napps + b;
+            if (a < f->pairs.napps && f->pairs.pair_weight[at] > 0)
+                pair(arg, name_of(f, (int)a), name_of(f, (int)b),
+                     fmax(f->pairs.pair_mean[at], 1));
+        }
+}
+
 /* --- slowdowns ----------------------------------------------------------- */
 
 /* What live jobs showed of a pair over what the profile says; 1 without

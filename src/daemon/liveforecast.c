@@ -221,6 +221,12 @@ void liveforecast_load_pairs(struct liveforecast *f, const char *text)
     forecaster_load_pairs(f->forecaster, text);
 }
 
+void liveforecast_each_pair(const struct liveforecast *f, forecaster_pair *pair,
+                            void *arg)
+{
+    forecaster_each_pair(f->forecaster, pair, arg);
+}
+
 /* --- answers ------------------------------------------------------------- */
 
 double liveforecast_memory(struct liveforecast *f, firn_job_id id)

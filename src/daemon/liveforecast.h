@@ -62,6 +62,9 @@ void liveforecast_save(const struct liveforecast *forecast,
                        struct firn_buf *out);
 void liveforecast_load_pairs(struct liveforecast *forecast, const char *text);
 
+void liveforecast_each_pair(const struct liveforecast *forecast,
+                            forecaster_pair *pair, void *arg);
+
 /* As firn/forecast.h has them, of the job with this id in the book. */
 double liveforecast_rate(struct liveforecast *forecast, firn_job_id id,
                          const struct firn_job *job,
