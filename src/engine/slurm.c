@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "engine/holding.h"
 #include "engine/passenv.h"
+#include "engine/slurmticket.h"
 #include "engine/slurmwork.h"
 #include <math.h>
 #include <string.h>
@@ -271,22 +272,41 @@ static const char *job_trouble(void *state, firn_job_id id)
     return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
 }
 
+/* Adds the nodes without the features that the job asks for to slurm->barred.
+ */
+static bool add_constraint(struct slurm *slurm, firn_job_id id)
+{
+    struct firn_launch launch = {0};
+    bool has_any = false;
+    if (slurm->host.launch == NULL ||
+        !slurm->host.launch(slurm->host.arg, id, &launch) ||
+        launch.constraint == NULL || launch.constraint[0] == '\0')
+        return false;
+    for (size_t i = 0; i < slurm->hosts.n; i++)
+        if (slurm_features_fit(launch.constraint,
+                               slurm->hosts.at[i].features) == SLURM_FIT_NO) {
+            slurm->barred.at[i / 64] |= (uint64_t)1 << i % 64;
+            has_any = true;
+        }
+    return has_any;
+}
+
 static bool bars(void *state, firn_job_id id, struct firn_bars *out)
 {
     struct slurm *slurm = state;
     bool has_bars = slurm_bars(slurm, id, out);
     const uint64_t *nodes = slurm_inbox_barred(slurm, id);
     size_t words = (slurm->hosts.n + 63) / 64;
-    if (nodes == NULL)
-        return has_bars;
     slurm->barred.n = 0;
     for (size_t i = 0; i < words; i++)
-        vec_add(&slurm->barred,
-                nodes[i] | (out->nodes != NULL ? out->nodes[i] : 0));
-    if (!has_bars)
-        out->why = "its --constraint excludes the other nodes";
-    out->nodes = slurm->barred.at;
-    return true;
+        vec_add(&slurm->barred, (nodes != NULL ? nodes[i] : 0) |
+                                    (out->nodes != NULL ? out->nodes[i] : 0));
+    bool is_choosy = add_constraint(slurm, id) || nodes != NULL;
+    if (!has_bars && is_choosy)
+        out->why = "its constraint excludes the other nodes";
+    if (is_choosy)
+        out->nodes = slurm->barred.at;
+    return has_bars || is_choosy;
 }
 
 static const char *no_sharing(void *state)

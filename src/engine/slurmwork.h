@@ -365,7 +365,7 @@ struct slurm_argv {
     VEC(const char *) at; /* ends with NULL, which is not counted */
 };
 void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
-                      bool is_per_node, struct slurm_argv *out,
+                      const struct firn_launch *launch, struct slurm_argv *out,
                       struct arena *text);
 /* The script for sbatch; FIRN_EINVAL: a path that a script cannot hold. */
 enum firn_status slurm_batch_script(const struct slurm *slurm,
