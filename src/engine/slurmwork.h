@@ -150,7 +150,6 @@ struct slurm {
 
     struct commands *commands;
     int version;
-    int gpu_limit; /* GPUs that firnd's association may have; 0: not known */
     struct arena text;    /* names of nodes */
     struct firn_buf spec; /* as firn_cluster_parse_spec() reads it */
     struct firn_cluster cluster;
