@@ -269,6 +269,10 @@ static const char *job_trouble(void *state, firn_job_id id)
              job->reason[0] != '\0' && strcmp(job->reason, "None") != 0)
         buf_printf(&slurm->job_trouble, "pending as Slurm job %lld: %s",
                    (long long)job->slurm_id, job->reason);
+    if (slurm->job_trouble.n > 0 && job->expected_s > slurm_now_s(slurm))
+        buf_printf(&slurm->job_trouble,
+                   "; Slurm expects to start it in %.0f min",
+                   ceil((job->expected_s - slurm_now_s(slurm)) / 60));
     return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
 }
 

@@ -78,6 +78,25 @@ static void a_pending_attempt_shows_slurms_reason(void **state)
     until_trouble("pending as Slurm job 1: Priority");
 }
 
+static void slurms_estimate_is_a_part_of_the_reason(void **state)
+{
+    (void)state;
+    char text[100];
+    keep_pending("n0[0]", "Priority");
+    until_trouble("pending as Slurm job 1: Priority");
+    int n = snprintf(text, sizeof text, "7|N/A\n1|%.0f\n",
+                     host.engine->now_s(host.state) + 590);
+    struct command_done done = {.has_run = true, .out = {text, (size_t)n}};
+    slurm_estimate_take(host.state, &done);
+    assert_string_equal(host.engine->job_trouble(host.state, 0),
+                        "pending as Slurm job 1: Priority; Slurm expects to "
+                        "start it in 10 min");
+    done.out = (struct firn_bytes){"1|N/A\n", 6};
+    slurm_estimate_take(host.state, &done);
+    assert_string_equal(host.engine->job_trouble(host.state, 0),
+                        "pending as Slurm job 1: Priority");
+}
+
 static void a_limit_of_gpus_gives_all_back_and_allows_half(void **state)
 {
     (void)state;
@@ -165,6 +184,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(a_job_that_slurm_refuses_waits_and_never_fails),
         CASE(a_pending_attempt_shows_slurms_reason),
+        CASE(slurms_estimate_is_a_part_of_the_reason),
         CASE(a_limit_of_gpus_gives_all_back_and_allows_half),
         CASE(a_node_that_slurm_withholds_is_barred),
         CASE(reasons_are_told_apart),
