@@ -641,7 +641,8 @@ deb:
 # Installs, upgrades, removes and purges the packages in a bare Debian, follows
 # docs/admin.md there, and restores a backup. Needs root and a Debian mirror.
 deb-test: deb
-	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh
+	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh \
+	    tests/deb/admin.sh
 
 PYTHON ?= python3
 
