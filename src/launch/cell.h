@@ -29,7 +29,7 @@ struct cell_limits {
 
 /* The version of control groups that is used: 0 (none), 1 or 2. *lacks: a limit
  * that cannot be set on this host ("memory"); NULL: all can. */
-int cell_open(const struct cell_limits *limits, const char **lacks);
+int cell_open(const struct cell_limits *wanted, const char **lacks);
 /* Moves the calling process into the groups of the attempt, with the limits.
  * False: a limit could not be set (1). Without limits failures leave the
  * process where it is. */
