@@ -65,8 +65,8 @@ CLIENTLIBS := $(if $(CLIENTLACKS),,$(shell pkg-config --libs jansson libcurl))
 PKGFLAGS += $(if $(CLIENTLACKS),-DFIRN_WITHOUT_CLIENT)
 CLIENTSRC := $(wildcard src/cli/client*.c src/cli/live*.c src/cli/answer.c \
                src/cli/curlcalls.c src/cli/topmodel.c src/cli/toppage.c) \
-             $(patsubst %,src/cli/cmd_%.c,board cancel drain eta events hold logs ls \
-               nodes plan policy priority release resize show submit token \
+             $(patsubst %,src/cli/cmd_%.c,attach board cancel drain eta events hold logs ls \
+               nodes plan policy priority release resize run show submit token \
                top undrain wait whatif why)
 CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
              $(wildcard src/cli/*.c src/repro/*.c)))
@@ -641,7 +641,8 @@ deb:
 # Installs, upgrades, removes and purges the packages in a bare Debian, follows
 # docs/admin.md there, and restores a backup. Needs root and a Debian mirror.
 deb-test: deb
-	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh
+	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh \
+	    tests/deb/admin.sh
 
 PYTHON ?= python3
 

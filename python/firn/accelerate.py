@@ -26,6 +26,10 @@ training loader opens an elastic job; a batch is that of one thread, and
     zero_grad()           does nothing: gradients are None when a turn begins
     sync_gradients        is True in the turn that a step follows
 
+Where processes may join and leave while it trains (docs/resize.md), each process is
+alone to Accelerate: process 0 is the main process, and a loader that is prepared for
+an evaluation gives the whole data set to each.
+
 A resumed job gives no batches in epochs that are done. Checkpoints are firn's
 (FIRN_DIR, or folder=); ``end_training()`` closes the job. What is drawn between a
 step and the next batch, for an evaluation say, changes no bits.
@@ -42,8 +46,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from firn import FirnError
-from firn.group import complete_environment, number_of
-from firn.torch.driver import Driver, options_of_loader
+from firn.group import complete_environment, is_hidden, number_of
+from firn.torch.driver import Driver, options_of_loader, place_in_accelerate
 from firn.torch.elastic import Elastic
 from firn.torch.options import Options
 
@@ -119,6 +123,8 @@ class Accelerator(accelerate.Accelerator):
         names = {field.name for field in dataclasses.fields(Options)}
         self._options = {k: options.pop(k) for k in list(options) if k in names}
         super().__init__(*given, **options)
+        if is_hidden():
+            place_in_accelerate(number_of("RANK", 0, 0, 4095))
         kinds = accelerate.DistributedType
         if self.distributed_type in (kinds.DEEPSPEED, kinds.FSDP, kinds.MEGATRON_LM):
             raise FirnError(f"{self.distributed_type} shards or sums by itself")
@@ -197,6 +203,8 @@ class Accelerator(accelerate.Accelerator):
         job = Elastic(
             model, optimizer, loader.dataset, update=self._update, also=also, **options
         )
+        if is_hidden():
+            job.after_resize.append(lambda j: place_in_accelerate(j.place.rank))
         self._driver = Driver(job)
 
     @contextlib.contextmanager

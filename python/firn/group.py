@@ -6,19 +6,24 @@ not ask how many processes there are.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
 from firn import tree
 from firn._lib import FirnError, GroupConfig, address_of, c_i64, c_int, c_size
 from firn._lib import c_void_p, call, lib, text
 
 
+_PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+_hidden: dict[str, str] = {}  # what complete_environment() took away
+
+
 def number_of(name: str, default: int, low: int, high: int) -> int:
     """An integer of the environment."""
-    word = os.environ.get(name, "")
+    word = _hidden.get(name) or os.environ.get(name, "")
     if not word:
         return default
     try:
@@ -47,10 +52,45 @@ def amount_of(name: str, most: float, env: Mapping[str, str] = os.environ) -> fl
 
 
 def complete_environment() -> None:
-    """Sets LOCAL_WORLD_SIZE to what firn takes it for where it is not set: all
-    processes are on this host. Other libraries take it for 1."""
+    """Before another library looks for its place among processes.
+
+    Where processes may join and leave (FIRN_JOIN), each of them is alone to other
+    libraries, which could not follow: firn keeps its place, and of several GPUs this
+    process sees its own only. Elsewhere LOCAL_WORLD_SIZE is set to what firn takes it
+    for where it is not set: all processes are on this host. Other libraries take it
+    for 1."""
+    if os.environ.get("FIRN_JOIN"):
+        _hide()
+        return
     if os.environ.get("WORLD_SIZE") and not os.environ.get("LOCAL_WORLD_SIZE"):
         os.environ["LOCAL_WORLD_SIZE"] = os.environ["WORLD_SIZE"]
+
+
+def _hide() -> None:
+    """Takes this process's place from the environment."""
+    found = {name: os.environ.pop(name) for name in _PLACE if os.environ.get(name)}
+    _hidden.update(found)
+    local = int(found.get("LOCAL_RANK") or found.get("RANK") or 0)
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if found and len(gpus) > 1 and local < len(gpus):
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[local]
+
+
+def is_hidden() -> bool:
+    """Is each process alone to other libraries?"""
+    return bool(_hidden)
+
+
+@contextlib.contextmanager
+def shown_environment() -> Iterator[None]:
+    """The place is in the environment again, for a moment."""
+    os.environ.update({name: _hidden[name] for name in _PLACE if name in _hidden})
+    try:
+        yield
+    finally:
+        for name in _PLACE:
+            if name in _hidden:
+                os.environ.pop(name, None)
 
 
 def even_layout(nthreads: int, nprocs: int) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Sequence
 from firn import tree
 from firn._lib import FirnError, GroupConfig, JoinTold, c_i64, c_int, c_size
 from firn._lib import c_void_p, call, lib, text
-from firn.group import Group, Place
+from firn.group import Group, Place, shown_environment
 
 STATES = ("idle", "preparing", "switching", "done", "failed")
 
@@ -44,7 +44,8 @@ class Join:
     def open() -> "Join | None":
         """By FIRN_JOIN and FIRN_JOIN_ORDER."""
         handle = c_void_p()
-        call("firn_join_open", ctypes.byref(handle))
+        with shown_environment():
+            call("firn_join_open", ctypes.byref(handle))
         return Join(handle) if handle else None
 
     def able(self) -> None:

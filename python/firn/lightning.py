@@ -39,9 +39,11 @@ from torch import Tensor
 try:
     import lightning.pytorch as pl
     from lightning.pytorch.strategies import SingleDeviceStrategy
+    from lightning.pytorch.utilities import rank_zero_only
 except ImportError:
     import pytorch_lightning as pl  # type: ignore[no-redef]
     from pytorch_lightning.strategies import SingleDeviceStrategy  # type: ignore
+    from pytorch_lightning.utilities import rank_zero_only  # type: ignore
 
 from firn import FirnError
 from firn.group import number_of
@@ -149,7 +151,21 @@ class ElasticStrategy(SingleDeviceStrategy):
         trainer.accumulate_grad_batches = len(self.elastic.mine)
         batches = _Batches(self._driver, dataloader)
         trainer.callbacks.insert(0, _Epochs(batches))
+        self.elastic.after_resize.append(lambda _: self._resized(trainer, batches))
         return batches
+
+    def _resized(self, trainer: Any, batches: _Batches) -> None:
+        """In the middle of an epoch this process has other threads, hence another
+        number of turns; process 0 may be another process."""
+        self.global_rank = rank_zero_only.rank = self.elastic.place.rank
+        trainer.accumulate_grad_batches = len(self.elastic.mine)
+        loop = trainer.fit_loop
+        fetcher = loop._data_fetcher
+        if fetcher is None or fetcher.length is None:
+            return  # between two epochs: the next one begins with its own length
+        n = fetcher.fetched + len(batches)
+        fetcher.length = loop.max_batches = n
+        loop._combined_loader.limits = [n]
 
     def _check(self, trainer: Any) -> None:
         """What cannot be elastic."""
@@ -219,6 +235,11 @@ class ElasticStrategy(SingleDeviceStrategy):
         steps = loop.epoch_loop.automatic_optimization.optim_progress.optimizer.step
         steps.total.ready = steps.total.completed = job.step
         loop.epoch_loop._batches_that_stepped = job.step
+        # A step follows the last turn, however many turns there were before it.
+        driver = self._driver
+        loop.epoch_loop._accumulated_batches_reached = lambda: (
+            driver.is_last_turn or not driver.job._in_step
+        )
 
     # --- a turn --------------------------------------------------------------
 

@@ -23,6 +23,10 @@ neither threads= nor FIRN_THREADS is given. The loss of a thread is the mean ove
 its own batch, and threads have equal weights, as in DDP: token counts are not
 averaged across threads (``num_items_in_batch`` is None).
 
+Where processes may join and leave while it trains (docs/resize.md), each process is
+alone to the Trainer: process 0 writes logs and models, and each one evaluates on
+the whole evaluation set.
+
 What cannot hold is refused with a sentence: DeepSpeed, FSDP, DataParallel, a
 loader of the program's own.
 """
@@ -40,9 +44,9 @@ from transformers import Trainer, TrainerState
 from transformers.trainer_utils import TrainOutput
 
 from firn import FirnError
-from firn.group import complete_environment, number_of
+from firn.group import complete_environment, is_hidden, number_of
 from firn.torch import Elastic, loader
-from firn.torch.losses import Losses
+from firn.torch.driver import place_in_accelerate
 
 try:
     from transformers.trainer_callback import ExportableState
@@ -57,6 +61,8 @@ def elastic(trainer: Trainer, **options: Any) -> Trainer:
     if not isinstance(trainer, Trainer):
         raise FirnError(f"elastic() was given a {type(trainer).__name__}, no Trainer")
     _check(trainer)
+    if is_hidden():
+        place_in_accelerate(number_of("RANK", 0, 0, 4095))
 
     def loop(*_: Any, **given: Any) -> TrainOutput:
         return _Run(trainer, dict(options), given).train()
@@ -287,8 +293,10 @@ class _Run:
         """The elastic loop."""
         trainer = self.trainer
         self.job = job = self._open()
-        self.window = Losses(job.mine)  # since the last log
-        whole = Losses(job.mine)
+        self.window = job.losses_of("window")  # since the last log
+        whole = job.losses_of("whole")
+        job.after_resize.append(self._take_place)
+        self._take_place(job)
         self.logged_step = first = job.step
         since = time.monotonic()
         handler = trainer.callback_handler
@@ -305,6 +313,16 @@ class _Run:
                 whole.add(job._inside, loss, True)
             mean = whole.mean(job)
         return self._finish(job.step - first, mean or 0.0, time.monotonic() - since)
+
+    def _take_place(self, job: Elastic) -> None:
+        """Process 0 alone writes logs and models; it may be another process after
+        a resize."""
+        if not is_hidden():
+            return
+        trainer, state = self.trainer, self.trainer.state
+        place_in_accelerate(job.place.rank)
+        state.is_local_process_zero = trainer.is_local_process_zero()
+        state.is_world_process_zero = trainer.is_world_process_zero()
 
     def _control(self, event: Any) -> None:
         """Tells the callbacks of an event; they may change the control."""

@@ -22,7 +22,8 @@ static const struct flags_page page = {
 };
 
 /* Commands whose operands are jobs or nodes; subcommands of `trace`. */
-#define JOB_COMMANDS   "show logs cancel hold release why eta"
+#define JOB_COMMANDS \
+    "show logs attach cancel hold release wait priority resize why eta"
 #define NODE_COMMANDS  "drain undrain"
 #define TRACE_COMMANDS "stat convert gen export formats"
 #define SHELLS         "bash zsh fish"

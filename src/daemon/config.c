@@ -74,6 +74,11 @@ const char config_help[] =
     "                        submitted them (default: none; all jobs run as "
     "firnd's\n"
     "                        user, and other users cannot submit)\n"
+    "  --notify-command PATH\n"
+    "                        program that tells users of ends, failures and\n"
+    "                        preemptions of jobs that ask for it by 'notify' "
+    "(default:\n"
+    "                        none)\n"
     "  --set NAME=VALUE      option of a policy or backend, e.g. fifo.skip=1; "
     "may be\n"
     "                        repeated\n"
@@ -124,6 +129,7 @@ static const struct key keys[] = {
     {"launcher", offsetof(struct config, launcher), true, false},
     {"listen-plain", offsetof(struct config, listen_plain), true, true},
     {"gpus", offsetof(struct config, gpus), true, false},
+    {"notify-command", offsetof(struct config, notify_command), true, false},
     {"callback", offsetof(struct config, callback), true, false},
     {"jobs-max", offsetof(struct config, jobs_max), true, false},
     {"user-jobs-max", offsetof(struct config, user_jobs_max), true, false},
@@ -517,6 +523,8 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
         add_setting(config, setting.at);
         buf_release(&setting);
     }
+    if (config->notify_command != NULL)
+        FIRN_TRY(make_absolute(config, &config->notify_command, err));
     if (config->users == NULL && config->socket_group != NULL) {
         struct firn_buf group = {0};
         buf_printf(&group, "@%s", config->socket_group);

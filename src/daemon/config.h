@@ -17,6 +17,7 @@
  *     tls-cert: /etc/firn/cert.pem  # certificate chain and key: TLS on listen
  *     tls-key: /etc/firn/key.pem
  *     listen-plain: no          # yes: listen beyond this host without TLS
+ *     notify-command: /etc/firn/notify  # tells users: daemon/announce.h
  *     callback: http://head:7070  # firnd's URL for trainers on other hosts
  *     log-mib: 64               # MiB of output kept per job
  *     keep-jobs: 10000          # finished jobs whose logs are kept
@@ -65,6 +66,7 @@ struct config {
     const char *idle_after;   /* default of idle.after; NULL: none */
     const char *launcher;     /* socket of firn-launch; NULL: none */
     const char *gpus;
+    const char *notify_command;           /* path; NULL: none */
     const char *allow_root;               /* "yes" or "no" */
     const char *jobs_max, *user_jobs_max; /* whole numbers */
     const char *log_mib, *keep_jobs, *keep_jobs_days, *keep_rows;

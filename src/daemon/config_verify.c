@@ -18,12 +18,14 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "daemon/config.h"
+#include <errno.h>
 #include <firn/cluster.h>
 #include <firn/engine.h>
 #include <firn/policy.h>
 #include <grp.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The table of options of a policy or an engine, and the size of its state. */
 struct owner {
@@ -121,6 +123,11 @@ enum firn_status config_verify(struct config *config, struct firn_error *err)
         return err->status;
     FIRN_TRY(verify_engine(config, err));
     FIRN_TRY(verify_group(config->socket_group, err));
+    if (config->notify_command != NULL &&
+        access(config->notify_command, X_OK) != 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "notify-command: '%.200s' cannot be run: %s",
+                         config->notify_command, strerror(errno));
     for (size_t i = 0; i < config->nsettings; i++) /* (2) */
         FIRN_TRY(verify_setting(config->settings[i], err));
     return FIRN_OK;

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "core/llmjobs.h"
+#include "daemon/announce.h"
 #include "daemon/loopwork.h"
 #include "daemon/notify.h"
 #include "daemon/retain.h"
@@ -187,6 +188,7 @@ enum firn_status loop_open(struct loop **out, const struct loop_setup *setup,
     loop->config = loop->current = setup->config;
     loop->argc = setup->argc;
     loop->argv = setup->argv;
+    loop->announce = announce_new();
     loop->desk.think_from = LOOP_THINK_FROM;
     loop->metrics = loop->desk.metrics = metrics_new();
     loop->desk.dock = &loop->dock;
@@ -217,6 +219,7 @@ void loop_close(struct loop *loop)
     http_close(loop->http);
     api_free(loop->api);
     audit_close(loop->audit);
+    announce_free(loop->announce);
     round_free(loop->desk.round);
     foreseen_free(loop->foreseen);
     desk_close(&loop->desk);
@@ -282,6 +285,9 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     turnwatch_part(watch, TURN_DECISION);
     *next_s = fmin(*next_s, retain_turn(loop, now_s));
     enum firn_status status = loop_answer(loop, err);
+    *next_s =
+        fmin(*next_s, announce_turn(loop->announce,
+                                    loop->current->notify_command, now_s));
     look_at_disk(loop, next_s);
     if (loop->http != NULL && now_s < loop->answered_s + FLUSH_S)
         *next_s = fmin(*next_s, now_s + FLUSH_EVERY_S);

@@ -15,6 +15,7 @@
  */
 #include "base/buf.h"
 #include "base/log.h"
+#include "daemon/announce.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 #include <stdio.h>
@@ -313,6 +314,10 @@ void loop_happens(struct loop *loop, struct live_job *job,
     act_before(loop, job, &step, what);
     if (step.is_said)
         write_state(loop, job, &step, what->mem_gib);
+    if (step.is_said)
+        announce_state(loop->announce, job,
+                       step.state == LIVE_PREEMPTING &&
+                           step.reason != LIVE_BECAUSE_HELD);
     count(loop, job, step.acts, what);
     if (!live_state_is_over(job->state)) {
         act_behind(loop, job, step.acts, what);

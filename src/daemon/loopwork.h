@@ -28,9 +28,10 @@ struct loop {
     struct desk desk;
     struct dock dock;
     struct http *http;
-    struct audit *audit;      /* NULL: it cannot be written */
-    VEC(firn_job_id) waiting; /* for other jobs: loop_after.c */
-    int64_t after_seen;       /* the last event when they were looked at */
+    struct announce *announce; /* notifications of users */
+    struct audit *audit;       /* NULL: it cannot be written */
+    VEC(firn_job_id) waiting;  /* for other jobs: loop_after.c */
+    int64_t after_seen;        /* the last event when they were looked at */
     struct api *api;
     struct metrics *metrics;
     struct retain *retain;  /* what is removed at present; NULL: nothing */

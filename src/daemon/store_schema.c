@@ -152,18 +152,30 @@ const char *const *store_schema(size_t *n)
 
 /* --- steps --------------------------------------------------------------- */
 
+/* Where SQLite adds a column to a table: before the comma of its first
+ * constraint, else before its closing bracket. NULL if no bracket closes it. */
+static const char *column_end(const char *columns)
+{
+    static const char key[] = ", PRIMARY KEY (";
+    int depth = 0;
+    for (const char *at = columns; *at != '\0'; at++) {
+        if (depth == 0 && (*at == ')' || strncmp(at, key, sizeof key - 1) == 0))
+            return at;
+        depth += *at == '(' ? 1 : *at == ')' ? -1 : 0;
+    }
+    return NULL;
+}
+
 /* Adds a column to the table of that name in `out`, as SQLite would. False if
- * there is no such table, or if it has brackets within its own: SQLite puts a
- * column before the table's constraints. */
+ * there is no such table. */
 static bool add_column(struct firn_buf *out, const char *table, size_t ntable,
                        const char *column, size_t ncolumn)
 {
     struct firn_buf head = {0}, whole = {0};
     buf_printf(&head, "CREATE TABLE %.*s (", (int)ntable, table);
     const char *at = out->n > 0 ? strstr(out->at, head.at) : NULL;
-    const char *end = at != NULL ? strpbrk(at + head.n, "()") : NULL;
-    bool is_plain = end != NULL && *end == ')';
-    if (is_plain) {
+    const char *end = at != NULL ? column_end(at + head.n) : NULL;
+    if (end != NULL) {
         buf_add(&whole, out->at, (size_t)(end - out->at));
         buf_printf(&whole, ", %.*s%s", (int)ncolumn, column, end);
         buf_clear(out);
@@ -171,7 +183,7 @@ static bool add_column(struct firn_buf *out, const char *table, size_t ntable,
     }
     buf_release(&head);
     buf_release(&whole);
-    return is_plain;
+    return end != NULL;
 }
 
 /* (6): adds a statement of a step to `out`; false if it is of another kind. */

@@ -204,9 +204,10 @@ static void blockers_in_words(const struct loop *loop, const struct answer *a,
     for (int i = 0; i < a->nblockers && i < 2 && at < max; i++) {
         const struct blocker *b = &a->blockers[i];
         const struct live_job *job = book_job(loop->book, b->id);
-        int n = snprintf(out + at, max - at, "%s job %d (%.20s, %d GPU%s)",
-                         i == 0 ? ", when" : " and", b->id,
-                         job != NULL ? job->ask.user : "?", b->gpus,
+        const char *user = job != NULL ? job->ask.user : "";
+        int n = snprintf(out + at, max - at, "%s job %d (%.20s%s%d GPU%s)",
+                         i == 0 ? ", when" : " and", b->id, user,
+                         user[0] != '\0' ? ", " : "", b->gpus,
                          b->gpus > 1 ? "s" : "");
         at += n > 0 ? (size_t)n : 0;
     }
@@ -472,7 +473,7 @@ static struct answer explain(const struct loop *loop,
             a.next_s = firn_job_left_s(in_round, dock_now_s(&loop->dock));
         if (job->state == LIVE_STARTING && loop_trouble(loop) != NULL)
             in_trouble(loop, &a);
-        else if (job->state == LIVE_STARTING)
+        else if (job->state == LIVE_STARTING || job->state == LIVE_RUNNING)
             in_line(loop, job, &a);
     } else if (in_round != NULL && in_round->held.nparts == 0) {
         waits(loop, in_round, &a);

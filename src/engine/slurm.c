@@ -115,6 +115,7 @@ static void close_engine(void *state)
     buf_release(&slurm->no_sharing);
     buf_release(&slurm->trouble);
     buf_release(&slurm->job_trouble);
+    vec_release(&slurm->barred);
     firn_cluster_release(&slurm->cluster);
     arena_release(&slurm->text);
 }
@@ -253,6 +254,12 @@ static const char *job_trouble(void *state, firn_job_id id)
     buf_clear(&slurm->job_trouble);
     if (job == NULL && slurm_bars(slurm, id, &bars) && bars.until_s > 0)
         return bars.why;
+    if (job != NULL && job->is_seen && job->state == SLURM_SUSPENDED) {
+        buf_printf(&slurm->job_trouble,
+                   "suspended in Slurm: scontrol resume %lld",
+                   (long long)job->slurm_id);
+        return slurm->job_trouble.at;
+    }
     if (job == NULL || job->has_pid)
         return NULL;
     if (job->refusal[0] != '\0')
@@ -266,7 +273,20 @@ static const char *job_trouble(void *state, firn_job_id id)
 
 static bool bars(void *state, firn_job_id id, struct firn_bars *out)
 {
-    return slurm_bars(state, id, out);
+    struct slurm *slurm = state;
+    bool has_bars = slurm_bars(slurm, id, out);
+    const uint64_t *nodes = slurm_inbox_barred(slurm, id);
+    size_t words = (slurm->hosts.n + 63) / 64;
+    if (nodes == NULL)
+        return has_bars;
+    slurm->barred.n = 0;
+    for (size_t i = 0; i < words; i++)
+        vec_add(&slurm->barred,
+                nodes[i] | (out->nodes != NULL ? out->nodes[i] : 0));
+    if (!has_bars)
+        out->why = "its --constraint excludes the other nodes";
+    out->nodes = slurm->barred.at;
+    return true;
 }
 
 static const char *no_sharing(void *state)

@@ -112,9 +112,9 @@ void slurm_withdraw(struct slurm *slurm, struct slurmjob *job)
     if (job->inbox[0] != '\0')
         return;
     if (!job->is_withdrawn)
-        log_info("job %d: foreign jobs use its GPUs; firn cancels Slurm's job "
-                 "%lld, which is pending",
-                 job->base.id, (long long)job->slurm_id);
+        log_info("job %d: firn cancels Slurm's job %lld, which is pending: %s",
+                 job->base.id, (long long)job->slurm_id,
+                 job->gives_back ? job->reason : "foreign jobs use its GPUs");
     job->is_withdrawn = true;
     slurm_request(job, ATTEMPT_KILL);
     cancel(slurm, job, true);

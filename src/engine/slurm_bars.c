@@ -95,6 +95,11 @@ void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
         bar->nodes[node / 64] |= (uint64_t)1 << node % 64;
     }
     bar->nodes_s = slurm_now_s(slurm) + longest_s;
+    size_t nbarred = 0;
+    for (size_t w = 0; w < words; w++)
+        nbarred += (size_t)__builtin_popcountll(bar->nodes[w]);
+    if (nbarred == slurm->hosts.n) /* it blocks no job behind it */
+        bar->all_s = bar->nodes_s;
     tell(slurm, id);
 }
 

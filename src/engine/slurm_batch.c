@@ -160,6 +160,8 @@ static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
     if (slurm->limit_s > 0) {
         before_s = fmin(before_s, 30.0 * minutes);
         vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
+    } else if (slurm->asks_unlimited) {
+        vec_add(&out->at, "--time=UNLIMITED");
     }
     vec_add(&out->at, arena_printf(text, "--signal=B:USR1@%d",
                                    (int)fmin(before_s, LONGEST_S)));
@@ -178,7 +180,7 @@ void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
     add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (slurm->limit_s > 0 || job->base.can_checkpoint)
+    if (slurm->limit_s > 0 || slurm->asks_unlimited || job->base.can_checkpoint)
         add_limit(slurm, job, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)

@@ -53,9 +53,10 @@ struct guest {
     struct firn_inbox notice; /* as reported to the host */
     char *name, *user;
     bool is_reported;
-    bool is_listed; /* in the last answer */
-    bool is_odd;    /* (4) */
-    bool is_ending; /* to be cancelled before its start */
+    bool is_listed;   /* in the last answer */
+    bool is_odd;      /* (4) */
+    uint64_t *barred; /* nodes that its --constraint excludes; NULL: none */
+    bool is_ending;   /* to be cancelled before its start */
     double cancel_s;
 };
 
@@ -72,6 +73,7 @@ static void free_guest(struct guest *guest)
 {
     mem_free(guest->name);
     mem_free(guest->user);
+    mem_free(guest->barred);
     mem_free(guest);
 }
 
@@ -199,6 +201,33 @@ static struct guest *find(const struct slurm_inbox *in, const char *key)
     return NULL;
 }
 
+/* Finds the nodes that the job's --constraint excludes. False: it cannot be
+ * read, or excludes all. */
+static bool read_features(const struct slurm *slurm, struct guest *guest,
+                          const struct slurm_ticket *ticket)
+{
+    size_t n = 0, words = (slurm->hosts.n + 63) / 64;
+    mem_free(guest->barred);
+    guest->barred = NULL;
+    if (ticket->features[0] == '\0')
+        return true;
+    guest->barred = mem_new(words, sizeof *guest->barred);
+    for (size_t i = 0; i < slurm->hosts.n; i++) {
+        const struct slurm_host *host = &slurm->hosts.at[i];
+        enum slurm_fit fit = slurm_features_fit(
+            ticket->features, host->features != NULL ? host->features : "");
+        bool is_type =
+            ticket->type[0] == '\0' || strcmp(ticket->type, host->type) == 0;
+        if (fit == SLURM_FIT_UNKNOWN)
+            return false;
+        if (fit == SLURM_FIT_YES)
+            n += is_type;
+        else
+            guest->barred[i / 64] |= (uint64_t)1 << i % 64;
+    }
+    return n > 0;
+}
+
 /* Why no allocation has the shape that the job asks for; NULL: one has. */
 static const char *shape_problem(const struct slurm *slurm,
                                  const struct slurm_ticket *ticket)
@@ -225,18 +254,21 @@ static void report(struct slurm *slurm, struct guest *guest)
 {
     const struct slurm_ticket *ticket = &guest->ticket;
     guest->is_reported = true;
-    guest->notice =
-        (struct firn_inbox){.key = guest->ticket.key,
-                            .name = guest->name,
-                            .user = guest->user,
-                            .types = guest->ticket.type,
-                            .gpus = ticket->gpus,
-                            .limit_s = ticket->limit_s,
-                            /* whole seconds: rounded up, so that jobs
-                             * of firn in that second come first */
-                            .submit_s = ticket->submit_s + 1};
+    guest->notice = (struct firn_inbox){
+        .key = guest->ticket.key,
+        .name = guest->name,
+        .user = guest->user,
+        .types = guest->ticket.type,
+        .gpus = ticket->gpus,
+        .limit_s = ticket->limit_s > 0 ? ticket->limit_s : slurm->limit_s,
+        /* whole seconds: rounded up, so that jobs
+         * of firn in that second come first */
+        .submit_s = ticket->submit_s + 1};
     slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_INBOX,
                                             .inbox = &guest->notice});
+    if (guest->barred != NULL) /* the host may know the job already */
+        slurm_report(slurm, (struct firn_event){.kind = FIRN_EVENT_BARS,
+                                                .job = FIRN_NO_JOB});
 }
 
 static void see(struct slurm *slurm, const struct slurm_ticket *ticket)
@@ -248,6 +280,7 @@ static void see(struct slurm *slurm, const struct slurm_ticket *ticket)
         guest->ticket = *ticket;
         guest->name = mem_strdup(ticket->name);
         guest->user = mem_strdup(ticket->user);
+        guest->ticket.features = guest->ticket.account = "";
         vec_add(&in->at, guest);
     }
     guest->is_listed = true;
@@ -255,6 +288,13 @@ static void see(struct slurm *slurm, const struct slurm_ticket *ticket)
         return;
     const char *why =
         ticket->why[0] != '\0' ? ticket->why : shape_problem(slurm, ticket);
+    if (why == NULL && !slurm_limits_allow(slurm, ticket->account))
+        why = "its account may not use the partition (AllowAccounts)";
+    if (why == NULL && slurm->limit_s > 0 && ticket->limit_s > slurm->limit_s)
+        why = "it asks for more time than the partition allows (--time)";
+    if (why == NULL && !read_features(slurm, guest, ticket))
+        why = "no node has the features of its --constraint, or firn cannot "
+              "read it";
     if (why == NULL) {
         report(slurm, guest);
         return;
@@ -359,6 +399,17 @@ enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,
     return FIRN_OK;
 }
 
+const uint64_t *slurm_inbox_barred(struct slurm *slurm, firn_job_id id)
+{
+    struct firn_launch launch = {0};
+    if (slurm->inbox == NULL || slurm->host.launch == NULL ||
+        !slurm->host.launch(slurm->host.arg, id, &launch) ||
+        launch.inbox == NULL || launch.inbox[0] == '\0')
+        return NULL;
+    const struct guest *guest = find(slurm->inbox, launch.inbox);
+    return guest != NULL ? guest->barred : NULL;
+}
+
 /* (3) */
 static void update(struct slurm *slurm, struct slurmjob *job)
 {
@@ -382,8 +433,19 @@ static void update(struct slurm *slurm, struct slurmjob *job)
                    slurm->names.at[job->base.held.parts[i].node]);
     }
     buf_printf(&count, "NumNodes=%d-%d", n, n);
-    const char *argv[] = {"scontrol", "update", id.at, partition.at,
-                          nodes.at,   count.at, NULL};
+    char limit[48] = "";
+    const struct guest *guest = find(slurm->inbox, job->inbox);
+    if (slurm->limit_s > 0 && guest != NULL && !(guest->ticket.limit_s > 0))
+        snprintf(limit, sizeof limit, "TimeLimit=%.0f",
+                 fmax(floor(slurm->limit_s / 60), 1));
+    const char *argv[] = {"scontrol",
+                          "update",
+                          id.at,
+                          partition.at,
+                          nodes.at,
+                          count.at,
+                          limit[0] != '\0' ? limit : NULL,
+                          NULL};
     slurm_run(slurm, argv,
               &(struct command){.limit_s = slurm_answer_s,
                                 .tag = CMD_UPDATE,

@@ -55,7 +55,9 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
         struct slurm_release release = {
             .tag = {slurm->cell, job->base.id, job->base.attempt},
             .held = job->base.held,
-            .since_s = slurm_now_s(slurm)};
+            .since_s = slurm_now_s(slurm),
+            .was_withdrawn = !job->has_pid || job->base.was_forced ||
+                             job->is_withdrawn || job->request == ATTEMPT_KILL};
         vec_add(&slurm->releases, release); /* which owns `held` now */
         job->base.held = (struct firn_alloc)FIRN_ALLOC_NONE;
     }

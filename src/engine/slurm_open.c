@@ -92,26 +92,32 @@ static struct firn_bytes bytes_of(const struct firn_buf *buf)
 
 /* --- partitions ----------------------------------------------------------- */
 
-/* "PartitionName=main ... Default=YES ...", a line each. */
-static enum firn_status find_default(struct slurm *slurm,
-                                     const struct patience *patience,
-                                     struct firn_error *err)
+/* "PartitionName=main ... Default=YES ...", a line each: finds the default
+ * partition, and reads the limits of ours. */
+static enum firn_status read_partitions(struct slurm *slurm,
+                                        const struct patience *patience,
+                                        struct firn_error *err)
 {
     static const char *const argv[] = {"scontrol", "-o", "show", "partition",
                                        NULL};
-    static const char name[] = "PartitionName=";
+    static const char key[] = "PartitionName=";
     struct firn_buf text = {0};
     enum firn_status status = ask(slurm, argv, patience, &text, err);
     struct firn_bytes rest = bytes_of(&text), line;
-    while (status == FIRN_OK && slurm->partition[0] == '\0' &&
-           slurm_line_next(&rest, &line)) {
+    while (status == FIRN_OK && slurm_line_next(&rest, &line)) {
         char *copy = mem_new(line.n + 1, 1);
         memcpy(copy, line.at, line.n);
-        if (strncmp(copy, name, sizeof name - 1) == 0 &&
+        const char *name = copy + sizeof key - 1;
+        int n = strncmp(copy, key, sizeof key - 1) == 0
+                    ? (int)strcspn(name, " ")
+                    : 0;
+        if (slurm->partition[0] == '\0' && n > 0 &&
             strstr(copy, " Default=YES ") != NULL)
-            snprintf(slurm->partition, sizeof slurm->partition, "%.*s",
-                     (int)strcspn(copy + sizeof name - 1, " "),
-                     copy + sizeof name - 1);
+            snprintf(slurm->partition, sizeof slurm->partition, "%.*s", n,
+                     name);
+        if (n > 0 && strlen(slurm->partition) == (size_t)n &&
+            strncmp(slurm->partition, name, (size_t)n) == 0)
+            slurm_limits_read(slurm, copy);
         mem_free(copy);
     }
     buf_release(&text);
@@ -158,6 +164,8 @@ static void add_host(struct slurm *slurm, const struct slurm_node *node)
     struct slurm_host host = {.name = arena_strdup(&slurm->text, node->name),
                               .host = arena_strdup(&slurm->text, node->host),
                               .type = arena_strdup(&slurm->text, node->type),
+                              .features =
+                                  arena_strdup(&slurm->text, node->features),
                               .ngpus = node->ngpus,
                               .naming = node->naming,
                               .shards_per_gpu = node->shards_per_gpu,
@@ -249,8 +257,8 @@ static enum firn_status ask_all(struct slurm *slurm,
     if (status == FIRN_OK)
         status = slurm_version_read(bytes_of(&text), &slurm->version, err);
     buf_release(&text);
-    if (status == FIRN_OK && slurm->partition[0] == '\0')
-        status = find_default(slurm, patience, err);
+    if (status == FIRN_OK)
+        status = read_partitions(slurm, patience, err);
     return status == FIRN_OK ? ask(slurm, show, patience, nodes, err) : status;
 }
 

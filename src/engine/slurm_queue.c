@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
+#include <math.h>
 #include <stdio.h>
 
 static const double orphan_every_s = 2;
@@ -100,10 +101,26 @@ static struct slurm_orphan *orphan_of(struct slurm *slurm,
     return &slurm->orphans.at[slurm->orphans.n - 1];
 }
 
+/* Its attempt has just ended, and Slurm has not seen that yet: cancelled now,
+ * it would be CANCELLED in Slurm's accounting. */
+static bool is_ending(const struct slurm *slurm,
+                      const struct slurm_orphan *orphan)
+{
+    for (size_t i = 0; i < slurm->releases.n; i++) {
+        const struct slurm_release *release = &slurm->releases.at[i];
+        if (release->tag.job == orphan->tag.job &&
+            release->tag.attempt == orphan->tag.attempt &&
+            slurm_now_s(slurm) < release->since_s + fmax(slurm->force_s, 1))
+            return !release->was_withdrawn;
+    }
+    return false;
+}
+
 static void cancel(struct slurm *slurm, struct slurm_orphan *orphan)
 {
     double now_s = slurm_now_s(slurm);
-    if (orphan->nseen < 2 || now_s < orphan->cancel_s + orphan_every_s)
+    if (orphan->nseen < 2 || is_ending(slurm, orphan) ||
+        now_s < orphan->cancel_s + orphan_every_s)
         return;
     if (!(orphan->cancel_s > 0))
         log_warn("job %lld: Slurm's job %lld belongs to attempt %lld, which is "
@@ -164,12 +181,7 @@ void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
     for (size_t i = 0; i < slurm->roster.jobs.n; i++)
         look_for(slurm, slurm_at(slurm, i), jobs, asked_s);
     bool is_sure = slurm_nodes_use(slurm, asked_s); /* before sweep() */
-    for (size_t i = 0; is_sure && i < slurm->roster.jobs.n; i++) {
-        struct slurmjob *job = slurm_at(slurm, i);
-        if (slurm_is_waiting(slurm, job) &&
-            slurm_is_taken(slurm, &job->base.held))
-            slurm_withdraw(slurm, job); /* foreign jobs use its GPUs */
-    }
+    slurm_pending_look(slurm, is_sure);
     sweep(slurm, jobs);
     drop_releases(slurm, jobs, asked_s);
 }

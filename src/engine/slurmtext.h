@@ -48,7 +48,8 @@ const char *slurm_keep(struct arena *arena, struct firn_bytes text);
 enum slurm_state {
     SLURM_PENDING,    /* also REQUEUED, RESV_DEL_HOLD ... */
     SLURM_BOOTING,    /* CONFIGURING: it has its GPUs, their nodes come up */
-    SLURM_RUNNING,    /* also SUSPENDED, SIGNALING, STAGE_OUT, STOPPED */
+    SLURM_RUNNING,    /* also SIGNALING, STAGE_OUT */
+    SLURM_SUSPENDED,  /* also STOPPED: its processes are stopped */
     SLURM_COMPLETING, /* over, but processes may be there */
     SLURM_COMPLETED,
     SLURM_FAILED,
@@ -125,6 +126,7 @@ struct slurm_node {
     int nused;          /* how many; the indices may be unknown */
     bool has_indices;   /* they are known */
     const char *partitions; /* "main,inbox" */
+    const char *features;   /* "a100,ib"; "" for none */
 };
 struct slurm_nodes {
     struct arena text;

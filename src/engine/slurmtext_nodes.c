@@ -5,7 +5,8 @@
  * key is searched behind the previous one, and only up to the next key that is
  * always there:
  *
- *     NodeName ... Gres ... GresUsed [NodeAddr] .. OS=any text .. RealMemory
+ *     NodeName ... [ActiveFeatures] Gres ... GresUsed [NodeAddr] .. OS=any text
+ * .. RealMemory
  *     ... State ... [Partitions] ... BootTime ... [Reason=any text ...]
  *
  * A node is usable if each word of its state is known to be harmless. An
@@ -109,7 +110,7 @@ static struct firn_bytes reason_of(struct firn_bytes line, size_t from)
 }
 
 struct node_fields {
-    struct firn_bytes name, gres, used, host, state, partitions, why;
+    struct firn_bytes name, features, gres, used, host, state, partitions, why;
 };
 
 static bool read_fields(struct firn_bytes line, struct node_fields *out)
@@ -118,8 +119,12 @@ static bool read_fields(struct firn_bytes line, struct node_fields *out)
     *out = (struct node_fields){0};
     if (find_key(line, 0, line.n, "NodeName=") != 0 ||
         !take_key(line, &at, line.n, "NodeName=", &out->name) ||
-        !slurm_is_name(out->name) ||
-        !take_key(line, &at, line.n, "Gres=", &out->gres) ||
+        !slurm_is_name(out->name))
+        return false;
+    size_t gres = find_key(line, at, line.n, "Gres=");
+    if (gres <= line.n)
+        take_key(line, &at, gres, "ActiveFeatures=", &out->features);
+    if (!take_key(line, &at, line.n, "Gres=", &out->gres) ||
         !take_key(line, &at, line.n, "GresUsed=", &out->used))
         return false;
     size_t memory = find_key(line, at, line.n, "RealMemory=");
@@ -157,6 +162,9 @@ static void add_node(struct slurm_nodes *nodes,
                               .state = slurm_keep(&nodes->text, fields->state),
                               .partitions =
                                   slurm_keep(&nodes->text, fields->partitions)};
+    node.features = fields->features.n > 0 && fields->features.at[0] != '('
+                        ? slurm_keep(&nodes->text, fields->features)
+                        : "";
     const char *why = gres_gpus(&node, gres, &nodes->text);
     read_state(fields->state, &node);
     node.is_odd = why != NULL;

@@ -29,6 +29,8 @@ enum field {
     PER_TASK,
     PER_SOCKET,
     REASON,
+    FEATURES,
+    ACCOUNT,
     USER,
     NAME,
     NFIELDS
@@ -49,6 +51,8 @@ static const char *const fields[] = {
     [PER_TASK] = "tres-per-task",
     [PER_SOCKET] = "tres-per-socket",
     [REASON] = "Reason",
+    [FEATURES] = "Feature",
+    [ACCOUNT] = "Account",
     [USER] = "UserName",
     [NAME] = "Name",
 };
@@ -140,7 +144,7 @@ static bool cut_number(const char **at, const char *ends, double *out)
 }
 
 /* "UNLIMITED", "10:00", "1:00:00", "1-02:04:00". */
-static bool read_limit(const char *text, double *out)
+bool slurm_time_read(const char *text, double *out)
 {
     double total_s = 0, number = 0;
     *out = 0;
@@ -257,7 +261,11 @@ static bool read_ticket(const char *const *f, const char *partition,
 {
     double submit_s = 0;
     long nrestarts = 0;
-    *out = (struct slurm_ticket){.user = f[USER], .name = f[NAME]};
+    *out = (struct slurm_ticket){.user = f[USER],
+                                 .name = f[NAME],
+                                 .features =
+                                     is_none(f[FEATURES]) ? "" : f[FEATURES],
+                                 .account = f[ACCOUNT]};
     if (!slurm_state_named(f[STATE], strlen(f[STATE]), &out->state) ||
         !str_double(f[SUBMIT], &submit_s) || !(submit_s > 0) ||
         !str_int(f[RESTARTS], 0, 1 << 30, &nrestarts))
@@ -275,7 +283,7 @@ static bool read_ticket(const char *const *f, const char *partition,
     snprintf(out->key, sizeof out->key, "%s-%.0f", out->id, submit_s);
     for (char *at = out->key; *at != '\0'; at++)
         *at = *at == '_' ? '.' : *at;
-    if (!read_limit(f[LIMIT], &out->limit_s))
+    if (!slurm_time_read(f[LIMIT], &out->limit_s))
         set_problem(out, "its time limit is unreadable");
     read_request(f, out);
     return true;
@@ -308,6 +316,33 @@ enum firn_status slurm_tickets_read(struct slurm_tickets *out,
         vec_add(&out->at, ticket);
     }
     return FIRN_OK;
+}
+
+static bool has_feature(const char *features, const char *name, size_t n)
+{
+    for (const char *at = features; *at != '\0';) {
+        size_t size = strcspn(at, ",");
+        if (size == n && strncmp(at, name, n) == 0)
+            return true;
+        at += size + (at[size] == ',');
+    }
+    return false;
+}
+
+enum slurm_fit slurm_features_fit(const char *asked, const char *features)
+{
+    bool is_or = strchr(asked, '|') != NULL;
+    bool is_and = strpbrk(asked, "&,") != NULL;
+    if ((is_or && is_and) || strpbrk(asked, "*()[]") != NULL)
+        return SLURM_FIT_UNKNOWN;
+    bool fits = !is_or;
+    for (const char *at = asked; *at != '\0';) {
+        size_t n = strcspn(at, "|&,");
+        bool has = has_feature(features, at, n);
+        fits = is_or ? fits || has : fits && has;
+        at += n + (at[n] != '\0');
+    }
+    return asked[0] == '\0' || fits ? SLURM_FIT_YES : SLURM_FIT_NO;
 }
 
 bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID])

@@ -37,6 +37,8 @@ struct slurm_ticket {
     char type[FIRN_NAME_MAX];   /* "" for any */
     char why[SLURM_TICKET_WHY]; /* the request is unsupported; "": it is fine */
     const char *user, *name;    /* in the arena */
+    const char *features;       /* --constraint, in the arena; "": none */
+    const char *account;        /* in the arena */
 };
 struct slurm_tickets {
     struct arena text;
@@ -55,6 +57,15 @@ void slurm_tickets_release(struct slurm_tickets *tickets);
 /* The released job with this key, requeued or not; NULL: not listed. */
 const struct slurm_ticket *slurm_ticket_of(const struct slurm_tickets *all,
                                            const char *key);
+
+/* Do the features of a node, "ib,a100", fulfil a --constraint? UNKNOWN: it has
+ * counts, brackets, or both "and" and "or". */
+enum slurm_fit { SLURM_FIT_NO, SLURM_FIT_YES, SLURM_FIT_UNKNOWN };
+enum slurm_fit slurm_features_fit(const char *asked, const char *features);
+
+/* "UNLIMITED" (0), "10:00", "1:00:00", "1-02:04:00", in seconds; false: not a
+ * time. */
+bool slurm_time_read(const char *text, double *out);
 
 /* "17.3-1700000000" to "17_3"; false: not a key. */
 bool slurm_key_id(const char *key, char id[SLURM_TICKET_ID]);

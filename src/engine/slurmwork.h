@@ -15,10 +15,12 @@
  *     slurm.c                      the engine's functions
  *     slurm_poll.c                 when Slurm is asked, where answers go
  *     slurm_start.c slurm_queue.c  a start; what squeue says
+ *     slurm_pending.c              what its reasons mean
  *     slurm_attempt.c              an attempt from its start to its end
  *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
  *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
+ *     slurm_limits.c               what a partition allows
  *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_cell.c slurm_batch.c   the state folder's number; sbatch's
@@ -88,6 +90,7 @@ struct slurmjob {
 /* A node of the cluster, by id. */
 struct slurm_host {
     const char *name, *host, *type;
+    const char *features; /* "a100,ib" */
     int ngpus;
     enum slurm_naming naming;
     int shards_per_gpu;
@@ -108,6 +111,7 @@ struct slurm_release {
     struct slurm_tag tag;
     struct firn_alloc held;
     double since_s;
+    bool was_withdrawn; /* its Slurm job is to be cancelled */
 };
 
 /* A Slurm job with our tag that belongs to no current attempt. */
@@ -141,9 +145,12 @@ struct slurm {
     char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
     char state[FIRN_TEXT_MAX];           /* the host's folder; "": none */
     double poll_s, limit_s, force_s;
+    bool asks_unlimited; /* the partition has a DefaultTime and no MaxTime */
+    char allow_accounts[FIRN_TEXT_MAX], deny_accounts[FIRN_TEXT_MAX];
 
     struct commands *commands;
     int version;
+    int gpu_limit; /* GPUs that firnd's association may have; 0: not known */
     struct arena text;    /* names of nodes */
     struct firn_buf spec; /* as firn_cluster_parse_spec() reads it */
     struct firn_cluster cluster;
@@ -166,6 +173,7 @@ struct slurm {
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it answers */
     struct firn_buf trouble, job_trouble; /* sentences for the host */
+    VEC(uint64_t) barred;                 /* nodes of the last bars() */
     bool is_from_file; /* the nodes come from slurm_kept.c, not from Slurm */
 
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
@@ -270,6 +278,12 @@ enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
  * used; else without end. */
 enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
 
+/* --- slurm_limits.c: what a partition allows ------------------------------ */
+
+/* Reads scontrol's line of the partition. */
+void slurm_limits_read(struct slurm *slurm, const char *line);
+bool slurm_limits_allow(const struct slurm *slurm, const char *account);
+
 /* --- slurm_rights.c: may firnd's user change other users' jobs? ---------- */
 
 /* Logs it if not. */
@@ -305,6 +319,20 @@ void slurm_wake_arm(void *slurm_engine);
 
 void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s);
+
+/* --- slurm_pending.c: Slurm's reasons ------------------------------------- */
+
+enum slurm_pending {
+    SLURM_WAITS_OTHER,
+    SLURM_WAITS_PRIORITY,
+    SLURM_WAITS_RESOURCES,
+    SLURM_WAITS_NODES, /* not on these nodes */
+    SLURM_WAITS_LIMIT, /* of an association or a QOS */
+    SLURM_WAITS_NEVER, /* not as it was submitted */
+};
+enum slurm_pending slurm_pending_of(const char *reason);
+/* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */
+void slurm_pending_look(struct slurm *slurm, bool is_sure);
 
 /* --- slurm_nodes.c: scontrol's answer ------------------------------------- */
 
@@ -380,6 +408,9 @@ void slurm_inbox_cancel(struct slurm *slurm, struct slurmjob *job);
 /* Ends a job of the inbox that was not started; its end is reported. Does
  * nothing for other jobs. */
 void slurm_inbox_end(struct slurm *slurm, firn_job_id id);
+/* Nodes that a job of the inbox excludes by its --constraint, a bit each; NULL:
+ * none, or not a job of the inbox. */
+const uint64_t *slurm_inbox_barred(struct slurm *slurm, firn_job_id id);
 /* FIRN_EREFUSED: the job came by the inbox and its shape does not fit these
  * GPUs. */
 enum firn_status slurm_inbox_check(struct slurm *slurm, firn_job_id id,

@@ -286,7 +286,7 @@ static void completion_prints_a_script_for_each_shell(void **state)
         snprintf(line, sizeof line, "completion %s", shells[i][0]);
         assert_int_equal(cmd_firn(line), 0);
         cmd_out_has(shells[i][1]);
-        cmd_out_has("show logs cancel hold release why eta");
+        cmd_out_has("show logs attach cancel hold release wait priority");
         cmd_out_has("command firn help");
     }
     assert_int_equal(cmd_firn("completion"), 2);

@@ -425,7 +425,8 @@ static void values_that_once_crashed_firnd_are_refused(void **state)
         "UPDATE sqlite_sequence SET seq = 'x'",
         "DELETE FROM sqlite_sequence",
         "UPDATE jobs SET epoch = 9223372036854775807",
-        "INSERT INTO epochs VALUES (2, 9223372036854775807, 1, 0, -1, 0, '-')",
+        "INSERT INTO epochs (job, epoch, started_s, ended_s, how, exit_status,"
+        " held) VALUES (2, 9223372036854775807, 1, 0, -1, 0, '-')",
         "UPDATE jobs SET id = 2147483647 WHERE id = 2",
         "UPDATE jobs SET id = 9223372036854775807 WHERE id = 2",
         "UPDATE jobs SET id = -5 WHERE id = 2",

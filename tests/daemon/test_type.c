@@ -86,7 +86,8 @@ static void expect_back(struct loopscene *s, bool keeps)
                               : "a running n1[0]; b running n0[0]");
     if (keeps) {
         assert_string_equal(text_of(s, "a", "text", words),
-                            "waits for 1 GPU of v100; 0 free");
+                            "waits for 1 GPU of v100; 0 free, when job 2 "
+                            "(1 GPU) ends");
         assert_string_equal(text_of(s, "a", "reason", words), "type");
         assert_non_null(
             strstr(text_of(s, "a", "next", words),

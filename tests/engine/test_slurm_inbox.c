@@ -1,6 +1,7 @@
 /* test_slurm_inbox.c - jobs of a closed partition, with Slurm's commands played
  * by small scripts: the questions, the reports, the commands.
  */
+#include "engine/slurmticket.h"
 #include "engine/slurmwork.h"
 
 #include <setjmp.h>
@@ -21,7 +22,7 @@
 
 #define LINE(id, where, state, sent, asks)                         \
     id "@0@N/A@" state "@" where "@" sent "@10:00@" asks "@N/A@N/" \
-       "A@None@ann@net\n"
+       "A@None@N/A@N/A@ann@net\n"
 #define TWO       "1@1@N/A@gres:gpu:2"
 #define WAITS(id) LINE(id, "inbox", "PENDING", "1700000000", TWO)
 
@@ -168,6 +169,8 @@ static const char *reports(void)
     size_t n = 0;
     text[0] = '\0';
     for (size_t i = 0; i < slurm.roster.events.n; i++) {
+        if (slurm.roster.events.at[i].kind == FIRN_EVENT_BARS)
+            continue;
         const struct firn_inbox *inbox = slurm.roster.events.at[i].inbox;
         assert_int_equal(slurm.roster.events.at[i].kind, FIRN_EVENT_INBOX);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s",
@@ -266,7 +269,8 @@ static void a_release_is_repeated_until_slurm_has_moved_the_job(void **state)
     turn(2);
     assert_string_equal(take("did"), "");
     put("guests", /* requeued: another moment, the same job */
-        "17@1@N/A@PENDING@main@1700000099@10:00@" TWO "@N/A@N/A@None@ann@net\n",
+        "17@1@N/A@PENDING@main@1700000099@10:00@" TWO
+        "@N/A@N/A@None@N/A@N/A@ann@net\n",
         0644);
     turn(6);
     assert_int_equal(job->state, SLURM_PENDING);
@@ -275,6 +279,61 @@ static void a_release_is_repeated_until_slurm_has_moved_the_job(void **state)
     put("guests", "", 0644); /* forgotten, some minutes after its end */
     turn(6);
     assert_int_equal(job->state, SLURM_COMPLETED);
+}
+
+static void a_constraint_and_an_account_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *asked, *features;
+        enum slurm_fit fit;
+    } fits[] = {
+        {"", "", SLURM_FIT_YES},           {"ib", "a100,ib", SLURM_FIT_YES},
+        {"ib", "a100,ib2", SLURM_FIT_NO},  {"a&b", "b,a", SLURM_FIT_YES},
+        {"a&b", "a", SLURM_FIT_NO},        {"a|b", "b", SLURM_FIT_YES},
+        {"a|b", "c", SLURM_FIT_NO},        {"a,b", "a,b,c", SLURM_FIT_YES},
+        {"a&b|c", "c", SLURM_FIT_UNKNOWN}, {"[a|b]", "a", SLURM_FIT_UNKNOWN},
+        {"a*2", "a", SLURM_FIT_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof fits / sizeof *fits; i++)
+        assert_int_equal(slurm_features_fit(fits[i].asked, fits[i].features),
+                         fits[i].fit);
+    slurm.limit_s = 0;
+    slurm_limits_read(&slurm, "PartitionName=main AllowGroups=ALL "
+                              "AllowAccounts=ml,bio AllowQos=ALL "
+                              "DefaultTime=00:10:00 MaxTime=1-00:00:00 x=y");
+    assert_true(slurm_limits_allow(&slurm, "ml"));
+    assert_true(slurm_limits_allow(&slurm, "BIO"));
+    assert_true(slurm_limits_allow(&slurm, "(null)"));
+    assert_false(slurm_limits_allow(&slurm, "m"));
+    assert_true(slurm.limit_s == 86400);
+    slurm_limits_read(&slurm, "PartitionName=main AllowAccounts=ALL "
+                              "DenyAccounts=ml DefaultTime=01:00:00 "
+                              "MaxTime=UNLIMITED ");
+    assert_false(slurm_limits_allow(&slurm, "ml"));
+    assert_true(slurm_limits_allow(&slurm, "bio"));
+    assert_true(slurm.asks_unlimited);
+}
+
+/* One that no node fulfils, or of an account that the partition refuses. */
+static void an_inbox_job_that_the_partition_refuses_is_left_alone(void **state)
+{
+    (void)state;
+    slurm.hosts.at[1].features = "ib,a100";
+    snprintf(slurm.allow_accounts, sizeof slurm.allow_accounts, "ml");
+    put("list",
+        "1@0@N/A@PENDING@inbox@5@10:00@" TWO "@N/A@N/A@None@ib@ml@ann@net\n"
+        "2@0@N/A@PENDING@inbox@5@10:00@" TWO "@N/A@N/A@None@ib@bio@ann@net\n"
+        "3@0@N/A@PENDING@inbox@5@10:00@" TWO "@N/A@N/A@None@xx@ml@ann@net\n",
+        0644);
+    turn(4);
+    assert_non_null(strstr(reports(), "1-5"));
+    launched = "1-5";
+    const uint64_t *barred = slurm_inbox_barred(&slurm, 0);
+    assert_non_null(barred);
+    assert_int_equal(barred[0], 5); /* all but the second node */
+    launched = "2-5";
+    assert_true(slurm_inbox_barred(&slurm, 0) == NULL);
 }
 
 static void a_reused_inbox_job_number_is_another_job(void **state)
@@ -413,6 +472,8 @@ int main(void)
         CASE(an_inbox_job_and_its_end_are_reported_once),
         CASE(an_inbox_job_of_an_impossible_shape_is_left_alone),
         CASE(a_release_is_repeated_until_slurm_has_moved_the_job),
+        CASE(a_constraint_and_an_account_are_read),
+        CASE(an_inbox_job_that_the_partition_refuses_is_left_alone),
         CASE(a_reused_inbox_job_number_is_another_job),
         CASE(a_cancelled_inbox_job_is_cancelled_when_it_is_listed),
         CASE(an_inbox_job_needs_its_number_of_nodes),

@@ -173,7 +173,7 @@ static void states_are_known_by_their_whole_name(void **state)
         {"CONFIGURING", SLURM_BOOTING, false},
         {"REQUEUE_HOLD", SLURM_PENDING, false},
         {"RUNNING", SLURM_RUNNING, false},
-        {"SUSPENDED", SLURM_RUNNING, false},
+        {"SUSPENDED", SLURM_SUSPENDED, false},
         {"COMPLETING", SLURM_COMPLETING, false},
         {"COMPLETED", SLURM_COMPLETED, true},
         {"FAILED", SLURM_FAILED, true},

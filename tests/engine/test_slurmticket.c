@@ -55,7 +55,7 @@ static void a_plain_request_is_understood(void **state)
     (void)state;
     struct slurm_tickets t = read_one(
         "17@2@N/A@PENDING@inbox@1700000000@1-02:03:04@2@2@N/A@gres:gpu:"
-        "a100:4@N/A@N/A@PartitionDown@ann@train");
+        "a100:4@N/A@N/A@PartitionDown@ib@ml@ann@train");
     const struct slurm_ticket *job = &t.at.at[0];
     assert_string_equal(job->key, "17-1700000000");
     assert_string_equal(job->why, "");
@@ -105,9 +105,10 @@ static void every_form_of_a_gpu_request_is_counted(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
-        snprintf(line, sizeof line,
-                 "1@0@N/A@PENDING@inbox@1700000000@UNLIMITED@%s@None@u@n",
-                 cases[i].asks);
+        snprintf(
+            line, sizeof line,
+            "1@0@N/A@PENDING@inbox@1700000000@UNLIMITED@%s@None@N/A@N/A@u@n",
+            cases[i].asks);
         struct slurm_tickets t = read_one(line);
         if (cases[i].why[0] == '\0') {
             assert_string_equal(t.at.at[0].why, "");
@@ -140,7 +141,8 @@ static void times_ids_and_reasons_are_read(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[300];
         snprintf(line, sizeof line,
-                 "%s@0@%s@RUNNING@main@5@%s@1@1@gres:gpu:1@N/A@N/A@N/A@%s@u@n",
+                 "%s@0@%s@RUNNING@main@5@%s@1@1@gres:gpu:1@N/A@N/A@N/A@%s@N/"
+                 "A@N/A@u@n",
                  cases[i].id, cases[i].het, cases[i].limit, cases[i].reason);
         struct slurm_tickets t = read_one(line);
         assert_string_equal(t.at.at[0].key, cases[i].key);
@@ -158,7 +160,7 @@ static void a_job_name_cannot_forge_a_record(void **state)
     (void)state;
     struct slurm_tickets t =
         read_one("1@0@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/"
-                 "A@None@u@x|dead;\n"
+                 "A@None@N/A@N/A@u@x|dead;\n"
                  "99|dead|N/A|dead|PENDING|dead|inbox\x1b[2J");
     assert_int_equal(t.at.at[0].number, 1);
     assert_non_null(strstr(t.at.at[0].name, "\n99|dead|"));
@@ -168,14 +170,15 @@ static void a_job_name_cannot_forge_a_record(void **state)
 static void an_incomplete_record_is_an_error_with_an_excerpt(void **state)
 {
     (void)state;
-    static const char good[] =
-        "1@0@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@u@n";
+    static const char good[] = "1@0@N/A@PENDING@inbox@5@10:00@1@1@gres:gpu:1@N/"
+                               "A@N/A@N/A@None@N/A@N/A@u@n";
     static const char *const bad[] = {
         "1@0@N/A@PENDING",
-        "1@0@N/A@WAITING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@u@n",
+        "1@0@N/A@WAITING@inbox@5@10:00@1@1@gres:gpu:1@N/A@N/A@N/A@None@N/A@N/"
+        "A@u@n",
         "1@0@N/A@PENDING@inbox@2026-11-15T22:00:00@10:00@1@1@gres:gpu:1@N/A@N/"
         "A@"
-        "N/A@None@u@n",
+        "N/A@None@N/A@N/A@u@n",
         "squeue: error",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {

@@ -68,6 +68,14 @@ def with_fault(gate: Gate, point: str) -> dict:
         return resizing.train(gate, "sgd", STEPS)
 
 
+def in_little_memory(gate: Gate) -> dict:
+    """Trains where the first GPU that a process joins on has 1 GiB free."""
+    free = (1 if os.environ.get("FIRN_JOIN_ORDER") == "1" else 4) << 30
+    memory = mock.Mock(return_value=(free, 0, 2 << 30))
+    with mock.patch.object(preparing, "device_memory", memory):
+        return resizing.train(gate, "sgd", STEPS)
+
+
 class Joins(unittest.TestCase):
     """A run that is resized ends with the bits of one that never was."""
 
@@ -141,6 +149,14 @@ class Joins(unittest.TestCase):
                     self.assertEqual(state, "failed", run.why)
             self.assertEqual(run.resize([0, -1]), "done", run.why)
             self.check(run, "sgd")
+
+    def test_a_joiner_that_does_not_fit_is_refused_before_the_switch(self) -> None:
+        """The old layout trains on, and the reason has both numbers."""
+        run = Run(1, in_little_memory)
+        self.assertEqual(run.resize([0, -1]), "failed")
+        self.assertRegex(run.why, "uses 2048 MiB .* 1024 MiB are free")
+        self.assertEqual(run.resize([0, -1]), "done", run.why)
+        self.check(run, "sgd")
 
     def test_random_resizes_with_kills(self) -> None:
         """Joiners and old processes die at any moment: the old layout trains on,

@@ -152,6 +152,26 @@ static void of_two_that_move_the_word_one_wins(void **state)
     close(fd);
 }
 
+static void old_processes_that_prepare_hold_the_switch_back(void **state)
+{
+    struct firn_join_board *board = NULL;
+    (void)state;
+    int fd = firn_join_board_make(&board);
+    assert_true(fd >= 0);
+    struct firn_join_order order = grown();
+    uint64_t number = firn_join_give(board, &order);
+    atomic_store(&board->ready[1], number + 1);
+    assert_true(firn_join_all_ready(board, number));
+    atomic_store(&board->prepares, 1);
+    assert_false(firn_join_all_ready(board, number));
+    atomic_store(&board->set[0], number); /* of an earlier order */
+    assert_false(firn_join_all_ready(board, number));
+    atomic_store(&board->set[0], number + 1);
+    assert_true(firn_join_all_ready(board, number));
+    firn_join_board_close(board);
+    close(fd);
+}
+
 static void orders_that_make_no_sense_are_refused(void **state)
 {
     struct firn_join_order order;
@@ -217,6 +237,7 @@ int main(void)
         cmocka_unit_test(every_phase_that_is_not_broken_leads_back_to_idle),
         cmocka_unit_test(a_board_is_shared_by_the_descriptor),
         cmocka_unit_test(of_two_that_move_the_word_one_wins),
+        cmocka_unit_test(old_processes_that_prepare_hold_the_switch_back),
         cmocka_unit_test(orders_that_make_no_sense_are_refused),
         cmocka_unit_test(a_layout_says_the_owner_of_each_thread),
         cmocka_unit_test(other_files_are_not_boards),

@@ -29,6 +29,15 @@ from firn import FirnError
 from firn.torch.elastic import Elastic
 
 
+def place_in_accelerate(rank: int) -> None:
+    """Accelerate, to which each process is alone, takes process 0 only for the main
+    one."""
+    import accelerate
+
+    state = accelerate.PartialState()
+    state.process_index = state.local_process_index = rank
+
+
 class Driver:
     """The job's batches by epoch, and its steps when they are asked for."""
 

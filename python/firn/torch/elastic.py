@@ -124,6 +124,9 @@ class Elastic(Decides, Batches):
         self._clear_turn()
         self._resizes = False
         self.preparing: preparing.Preparing | None = None
+        self.named_losses: dict[str, Losses] = {}  # losses_of()
+        self.rows_came: dict[str, dict[int, list]] = {}
+        self.after_resize: list[Any] = []  # called with this job, between two steps
         self.closing: threading.Thread | None = None  # of what a resize left
         self.switch_parts: dict[str, float] = {}  # seconds of the last resize
         self._open_layers()
@@ -544,6 +547,16 @@ class Elastic(Decides, Batches):
             raise FirnError("two backward passes in a turn, but one_backward is set")
         self.losses.add(self._inside, loss, self._nbackward == 1)
         self._recent.add(self._inside, loss, self._nbackward == 1)
+
+    def losses_of(self, name: str) -> Losses:
+        """Sums of losses by thread for the program's own use; those of a thread go
+        with it when the job is resized. Call it in all processes alike."""
+        if name not in self.named_losses:
+            losses = self.named_losses[name] = Losses(self.mine)
+            for thread, row in self.rows_came.get(name, {}).items():
+                if thread in self.mine:
+                    losses.load(thread, row)
+        return self.named_losses[name]
 
     def passes(self, *tensors: torch.Tensor) -> Iterator[tuple]:
         """The batch in as many passes as are wanted now, each with its weight.

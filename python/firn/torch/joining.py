@@ -231,6 +231,10 @@ def _move_contexts(job: "Elastic", join: Join) -> "list[Section]":
     mine = b""
     if not join.is_new:
         parts = [s for v in job.mine for s in saving._thread_sections(job, v)]
+        for name, losses in job.named_losses.items():
+            rows = {v: losses.row(v) for v in job.mine}
+            data = json.dumps(rows).encode()
+            parts.append((f"losses/{name}/{job.mine[0]}", "u8", (len(data),), data))
         mine = saving._to_bytes(parts)
         mine = struct.pack("<Q", len(mine)) + mine
     data, at, found = join.share(mine), 0, []
@@ -285,6 +289,19 @@ def _close(reducer: Any, group: Any) -> None:
     group.close()
 
 
+def _use_losses(job: "Elastic", contexts: "list[Section]") -> None:
+    """The sums that the program keeps by thread (Elastic.losses_of)."""
+    came: dict[str, dict[int, list]] = {}
+    for section in contexts:
+        if section.name.startswith("losses/"):
+            name = section.name.split("/")[1]
+            rows = json.loads(section.bytes())
+            came.setdefault(name, {}).update({int(v): r for v, r in rows.items()})
+    for name, losses in job.named_losses.items():
+        losses.rehome(job.mine, came.get(name, {}))
+    job.rows_came = came
+
+
 def _use_threads(job: "Elastic", place: Any, contexts: "list[Section]") -> None:
     """The threads that this process has from now on: those that stay as they are,
     others from their contexts."""
@@ -303,6 +320,7 @@ def _use_threads(job: "Elastic", place: Any, contexts: "list[Section]") -> None:
     for thread in came:
         saving._give_thread(job, sections, thread)
     saving.give_data(job, sections, job.source.rehome(job.mine))
+    _use_losses(job, contexts)
 
 
 def switch(job: "Elastic", order: int) -> bool:
@@ -338,6 +356,8 @@ def switch(job: "Elastic", order: int) -> bool:
     clock.passed("agree")
     _use_group(job, ready)
     _use_threads(job, ready.place, contexts)
+    for call in job.after_resize:
+        call(job)
     clock.passed("use")
     clock.parts["read"] = float(ready.is_open)
     job.switch_parts = clock.parts
@@ -374,6 +394,7 @@ def _take_over(job: "Elastic", ready: Prepared) -> None:
     job.mine = job.place.mine
     job.source.rehome(job.mine)
     saving._take(job, Sections(shared + contexts))
+    _use_losses(job, contexts)
     job.freezing.measures = settings.pop("measures")
     job._reported = (time.monotonic(), settings.pop("reported"))
     for name, value in settings.items():
@@ -390,9 +411,14 @@ def join_running(job: "Elastic") -> None:
     if reason is not None:
         raise FirnError(f"no process can join this job: {reason}")
     _warm_up(job)
-    ready = prepare(job, join, int(os.environ["FIRN_JOIN_ORDER"]), b"")
-    if ready.place is None:
-        raise FirnError("the order has no place for this process")
+    order = int(os.environ["FIRN_JOIN_ORDER"])
+    try:
+        ready = prepare(job, join, order, b"")
+        if ready.place is None:
+            raise FirnError("the order has no place for this process")
+    except (FirnError, RuntimeError, ValueError) as error:
+        join.withdraw(order, str(error)[:190])  # the scheduler is told why
+        raise
     join.ready()
     try:
         _take_over(job, ready)

@@ -35,6 +35,16 @@ class Losses:
         self._sums[thread] = self._sums[thread] + loss.detach().double()
         self._counts[thread] += is_first
 
+    def rehome(self, threads: Iterable[int], rows: dict[int, list]) -> None:
+        """The threads of this process from now on, some with rows of others."""
+        before = {v: self.row(v) for v in self._threads}
+        self._threads = list(threads)
+        self.reset()
+        for thread in self._threads:
+            row = before.get(thread) or rows.get(thread)
+            if row:
+                self.load(thread, row)
+
     def row(self, thread: int) -> tuple[float, float]:
         """A thread's sum and count, for a checkpoint."""
         return float(self._sums[thread]), self._counts[thread]

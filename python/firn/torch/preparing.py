@@ -99,10 +99,30 @@ def _nbytes(job: "Elastic") -> int:
     return sum(p.numel() * p.element_size() for p in job.model.parameters())
 
 
+def device_memory(device: torch.device) -> tuple[int, int, int]:
+    """Bytes of a GPU: free, held by this process, and the most that it held."""
+    if device.type != "cuda":
+        return 0, 0, 0
+    free, _ = torch.cuda.mem_get_info(device)
+    held = torch.cuda.memory_reserved(device)
+    return free, held, torch.cuda.max_memory_reserved(device)
+
+
+def _check_memory(job: "Elastic", needs: int) -> None:
+    """A joiner: will it fit? It is to need what the running processes need."""
+    free, held, _ = device_memory(job.device)
+    if free + held < needs:
+        raise FirnError(
+            f"a process of this job uses {needs >> 20} MiB of its GPU, and "
+            f"{free + held >> 20} MiB are free on the GPU of one that was to join"
+        )
+
+
 def message_of(job: "Elastic", out: Prepared) -> bytes:
     """The old process 0, between two steps: its tensors, and where they are."""
     tensors = heavy_sections(job)
     facts: dict[str, Any] = {"order": job.sums.order, "why": ""}
+    facts["needs"] = device_memory(job.device)[2]
     if sums.is_distributed(job.options, job.reducer):
         out.store = facts["store"] = tempfile.mkdtemp(prefix="firn-")
     try:
@@ -143,6 +163,7 @@ def _open_offer(job: "Elastic", join: Join, out: Prepared, message: bytes) -> di
     if not join.has_joiners:
         return facts
     if join.is_new:
+        _check_memory(job, facts["needs"])
         try:
             if "offer" in facts:
                 out.reader = Reader(facts["offer"], job.device)

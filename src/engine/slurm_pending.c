@@ -1,0 +1,145 @@
+/* slurm_pending.c - what follows from Slurm's reason why a job is pending.
+ *
+ *     Priority, Resources         it has a place in Slurm's queue, and keeps
+ * it: submitted anew it would be the last again. Only if it is the next
+ * (Resources), foreign jobs use its GPUs, and enough others are idle, it is
+ * withdrawn and goes there ReqNodeNotAvail, Reserved,  Slurm does not start it
+ * on these nodes: it BadConstraints ...          gives its GPUs back, and the
+ * nodes are barred to it for a minute Assoc..., QOS...            a limit: it
+ * gives its GPUs back and may have as many as the limit leaves, or half of
+ * them; with no fewer to have, it waits others                      Slurm is at
+ * work, or a person holds it
+ *
+ * A reason counts after the job was pending for a while: at first Slurm says
+ * "None" or "Priority" of every job.
+ *
+ * Cost: O(jobs) for each answer of squeue.
+ */
+#include "base/log.h"
+#include "engine/slurmwork.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool begins(const char *text, const char *const *with, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(text, with[i], strlen(with[i])) == 0)
+            return true;
+    return false;
+}
+
+enum slurm_pending slurm_pending_of(const char *reason)
+{
+    static const char *const nodes[] = {
+        "ReqNodeNotAvail", "Nodes required", "NodeDown",    "Reserved",
+        "Reservation",     "BadConstraints", "NodeNotAvail"};
+    static const char *const limits[] = {
+        "Assoc",       "QOS",       "MaxGRESPer", "MaxCpuPer",
+        "MaxNodesPer", "MaxMemPer", "MaxTRESPer"};
+    static const char *const never[] = {
+        "PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig",
+        "AccountNotAllowed",  "AccountingPolicy",   "InvalidAccount",
+        "InvalidQOS",         "QOSNotAllowed",      "PartitionInactive",
+        "PartitionDown"};
+    if (strncmp(reason, "Priority", 8) == 0)
+        return SLURM_WAITS_PRIORITY;
+    if (strncmp(reason, "Resources", 9) == 0)
+        return SLURM_WAITS_RESOURCES;
+    if (begins(reason, nodes, sizeof nodes / sizeof *nodes))
+        return SLURM_WAITS_NODES;
+    if (begins(reason, never, sizeof never / sizeof *never))
+        return SLURM_WAITS_NEVER;
+    if (begins(reason, limits, sizeof limits / sizeof *limits))
+        return SLURM_WAITS_LIMIT;
+    return SLURM_WAITS_OTHER;
+}
+
+/* GPUs that no job uses on nodes that are up and not the job's. */
+static int idle_elsewhere(const struct slurm *slurm, const struct slurmjob *job)
+{
+    int n = 0;
+    for (size_t i = 0; i < slurm->hosts.n; i++) {
+        const struct slurm_host *host = &slurm->hosts.at[i];
+        bool is_own = false;
+        for (int k = 0; k < job->base.held.nparts; k++)
+            is_own = is_own || job->base.held.parts[k].node == (firn_node_id)i;
+        if (!is_own && host->is_up && host->is_there)
+            n += host->ngpus - host->nused;
+    }
+    return n;
+}
+
+/* The job gives its GPUs back once its Slurm job is gone. */
+static void give_back(struct slurm *slurm, struct slurmjob *job,
+                      const char *why)
+{
+    if (!job->gives_back)
+        log_info("job %d: %s; it gives its GPUs back", job->base.id, why);
+    job->gives_back = true;
+    slurm_withdraw(slurm, job);
+}
+
+/* The reason names a number of resources, not of jobs or minutes. */
+static bool is_of_size(const char *reason)
+{
+    static const char *const words[] = {"GRES", "Cpu", "CPU", "Node", "Mem"};
+    if (strstr(reason, "Minutes") != NULL || strstr(reason, "Wall") != NULL)
+        return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(reason, words[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Fewer GPUs than the limit of the association refused; 0: no fewer. */
+static int fewer(const struct slurm *slurm, const struct slurmjob *job)
+{
+    int running = 0, most = job->base.held.ngpus;
+    struct firn_bars bars;
+    bool was_told = slurm_bars((struct slurm *)slurm, job->base.id, &bars) &&
+                    bars.gpus_max > 0 && bars.gpus_max < most;
+    if (!is_of_size(job->reason) || was_told)
+        return 0; /* it may not have fewer */
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
+        const struct slurmjob *other = slurm_at(slurm, i);
+        if (other != job && other->is_seen && other->state == SLURM_RUNNING)
+            running += other->base.held.ngpus;
+    }
+    if (slurm->gpu_limit > running && slurm->gpu_limit - running < most)
+        return slurm->gpu_limit - running;
+    return most / 2;
+}
+
+static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
+{
+    char why[SLURM_EXCERPT];
+    enum slurm_pending pending = slurm_pending_of(job->reason);
+    firn_job_id id = job->base.id;
+    snprintf(why, sizeof why, "Slurm does not start it: %.64s", job->reason);
+    if (job->gives_back) {
+        slurm_withdraw(slurm, job);
+    } else if (pending == SLURM_WAITS_NODES) {
+        slurm_bar_nodes(slurm, id, &job->base.held, why);
+        give_back(slurm, job, why);
+    } else if (pending == SLURM_WAITS_LIMIT || pending == SLURM_WAITS_NEVER) {
+        int gpus = pending == SLURM_WAITS_LIMIT ? fewer(slurm, job) : 0;
+        if (gpus > 0)
+            slurm_bar_gpus(slurm, id, gpus, why);
+        else
+            slurm_bar_all(slurm, id, 0, why);
+        give_back(slurm, job, why);
+    } else if (is_sure && pending != SLURM_WAITS_PRIORITY &&
+               slurm_is_taken(slurm, &job->base.held) &&
+               idle_elsewhere(slurm, job) >= job->base.held.ngpus) {
+        slurm_withdraw(slurm, job);
+    }
+}
+
+void slurm_pending_look(struct slurm *slurm, bool is_sure)
+{
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
+        struct slurmjob *job = slurm_at(slurm, i);
+        if (job->inbox[0] == '\0' && slurm_is_waiting(slurm, job))
+            look(slurm, job, is_sure);
+    }
+}

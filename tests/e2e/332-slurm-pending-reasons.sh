@@ -1,0 +1,36 @@
+#!/bin/sh
+# What Slurm's reasons for a pending job change: beside a reservation that
+# begins later a job goes to another node, and `why` names the reason; and beside
+# a user with many pending jobs firn's job keeps its place in Slurm's queue.
+FIRND_ENGINE=slurm
+. tests/lib/firnd.sh
+slurm_up 2x2:v100@16
+timeout 240 scontrol create reservation=fans starttime=now+30minutes \
+    duration=60 nodes=n0 flags=maint user=daemon >/dev/null || fail "no reservation"
+up --policy fifo --set slurm.poll=0.1
+submit beside 2 "checkpoint: {grace: 1}" sleep 3000
+wait_field beside gpus 'n1*'
+wait_state beside running
+submit waits 2 "checkpoint: {grace: 1}" sleep 3000
+wait_why waits 'ReqNodeNotAvail'
+api POST /jobs/waits/cancel "" >/dev/null || fail "not cancelled"
+api POST /jobs/beside/cancel "" >/dev/null || fail "not cancelled"
+wait_state beside cancelled
+timeout 240 scontrol delete reservation=fans || fail "the reservation stays"
+
+# theirs N: that many one-GPU jobs of another user.
+theirs()
+{
+    timeout 240 sbatch -Q --array=1-"$1" --gres=gpu:1 -o /dev/null \
+        --wrap 'sleep 0.5' || fail "sbatch failed"
+}
+theirs 16
+submit ours 1 "" sleep 3000
+wait_state ours starting
+theirs 40
+wait_state ours running
+left=$(timeout 240 squeue -h -r -t PD -o %i | wc -l)
+[ "$left" -gt 0 ] || fail "it was started behind all jobs that came later"
+[ "$(field ours epoch)" = 1 ] || fail "it lost its place: $(field ours epoch) starts"
+down
+exit 0
