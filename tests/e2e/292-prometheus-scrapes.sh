@@ -35,6 +35,19 @@ code=$(curl -s -o /dev/null -w '%{http_code}' --max-time 60 -X POST \
     "http://127.0.0.1:$port/v1/jobs/runs/cancel")
 [ "$code" = 403 ] || fail "the token may do more than read: $code"
 
+# A client that accepts gzip gets it, another the text.
+curl -sf --max-time 60 -H "Authorization: Bearer $(cat "$tmp/viewer")" \
+    -H 'Accept-Encoding: br;q=0.5, gzip' -D "$tmp/head" -o "$tmp/packed" \
+    "http://127.0.0.1:$port/metrics" || fail "no answer with gzip"
+if grep -qi '^content-encoding: gzip' "$tmp/head"; then
+    gzip -dc <"$tmp/packed" | tail -n 1 | grep -qx '# EOF' || fail "a torn gzip"
+    grep -qi '^vary: accept-encoding' "$tmp/head" || fail "no Vary"
+    [ "$(wc -c <"$tmp/packed")" -lt $(($(wc -c <"$tmp/metrics") / 3)) ] ||
+        fail "$(wc -c <"$tmp/packed") bytes of $(wc -c <"$tmp/metrics")"
+else
+    ldd "$firnd" | grep -q libz.so && fail "firnd has zlib and does not use it"
+fi
+
 if command -v promtool >/dev/null; then
     promtool check rules tools/grafana/alerts.yaml >"$tmp/out" 2>"$tmp/err.prom" ||
         fail "promtool refuses the rules: $(cat "$tmp/out" "$tmp/err.prom")"
