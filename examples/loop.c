@@ -11,6 +11,7 @@
  * takes no orders to run a batch in several.
  */
 #include "loop.h"
+#include <fcntl.h>
 #include <firn/train.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@ struct loop {
         uint64_t epoch, batch, size; /* size: samples of its batches */
     } place;
     int nlocal;
+    int lock; /* of --turns; 0: not opened, -1: none */
     bool is_mate;
     uint64_t epoch;            /* the last one reported */
     struct firn_decision *log; /* of --replay */
@@ -143,12 +145,35 @@ static void update(struct loop *loop)
     firn_train_time(loop->train, FIRN_STEP_UPDATE, loop_now_s() - started_s);
 }
 
-static void rest(const struct loop *loop)
+/* The lock of the GPUs that this process has; -1: none. */
+static int lock_of_gpus(const struct loop *loop)
+{
+    const char *gpus = getenv("CUDA_VISIBLE_DEVICES");
+    char path[4096];
+    if (loop->options.turns == NULL || gpus == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/gpu-%s", loop->options.turns, gpus);
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
+static void rest(struct loop *loop)
 {
     int ms = loop->options.pace_ms;
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    if (ms > 0)
-        nanosleep(&t, NULL);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    double from_s = loop_now_s();
+    if (ms <= 0)
+        return;
+    if (loop->lock == 0)
+        loop->lock = lock_of_gpus(loop);
+    if (loop->lock > 0)
+        fcntl(loop->lock, F_SETLKW, &lock);
+    nanosleep(&t, NULL);
+    lock.l_type = F_UNLCK;
+    if (loop->lock <= 0)
+        return;
+    fcntl(loop->lock, F_SETLK, &lock);
+    firn_train_time(loop->train, FIRN_STEP_BACKWARD, loop_now_s() - from_s);
 }
 
 /* The model is good enough. All processes have the same weights, so they agree.

@@ -16,7 +16,7 @@ struct options {
     double rate, until;
     bool adam, chain, quiet;
     enum nn_order order;
-    const char *dir, *freeze, *text, *base, *without, *replay;
+    const char *dir, *freeze, *text, *base, *without, *replay, *turns;
 };
 
 /* Reads options; those not given keep their values. False: an error was

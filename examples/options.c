@@ -34,6 +34,9 @@ static const char usage[] =
     "                   at every epoch (language model)\n"
     "  --judge N        pictures or windows of the test data (1000)\n"
     "  --pace MS        milliseconds to sleep in every step\n"
+    "  --turns DIR      sleep in turn with other trainers on the same GPUs, "
+    "by\n"
+    "                   locks in DIR: a stand-in for a shared GPU\n"
     "  --quiet 1        print only the last line\n";
 
 void options_say(const char *program)
@@ -81,6 +84,7 @@ bool options_parse(struct options *o, int argc, char **argv)
         {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
         {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
         {"--base", NULL, &o->base},        {"--until", NULL, &until},
+        {"--turns", NULL, &o->turns},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;

@@ -33,6 +33,8 @@ struct firn_costs {
     bool can_resize;         /* engine and trainer resize it without a stop, as
                               * long as it runs, shares no GPU before and
                               * after, and is run in the same way (`how`) */
+    double first_s; /* until the training begins after its first start, without
+                     * progress; 0: no time, or not known */
 };
 
 /* Seconds of training, at the job's usual speed, that a change costs: the pause

@@ -52,7 +52,7 @@ struct claimant {
     int dealt;          /* GPUs; 0: none */
     const int *counts;  /* of each type */
     enum gate_why over; /* the quota that it is beyond */
-    bool runs, is_borrowed, is_reached;
+    bool runs, is_urgent, is_borrowed, is_reached;
 };
 
 /* The jobs of one member: claimants first to last - 1, dealt up to `next`. */
@@ -75,6 +75,7 @@ struct division {
     int *left;   /* GPUs by type */
     int left_all;
     bool preempts, resizes;
+    bool has_urgent;
     int crowd; /* shares of a GPU that are dealt */
 };
 
@@ -86,20 +87,17 @@ bool gate_is_used(const struct state *state)
 /* --- the jobs in order ---------------------------------------------------- */
 
 /* A deadline comes first when less than this share of the job's own time is
- * left as reserve. */
-static const double RESERVE = 0.25;
+ * left as reserve. A job that runs keeps its GPUs up to the larger one: its
+ * reserve grows while it runs, and it would lose and get them by turns. */
+static const double RESERVE = 0.25, RESERVE_RUNNING = 1;
 
 static double latest_start_s(const struct firn_job *job, double now_s)
 {
     if (!(job->spec.deadline_s > 0))
         return (double)INFINITY;
+    double reserve = job->held.nparts > 0 ? RESERVE_RUNNING : RESERVE;
     double left_s = firn_job_left_s(job, now_s);
-    return job->spec.deadline_s - (1 + RESERVE) * left_s;
-}
-
-static bool is_urgent(const struct claimant *c, double now_s)
-{
-    return c->latest_s <= now_s;
+    return job->spec.deadline_s - (1 + reserve) * left_s;
 }
 
 static int before(const struct claimant *a, const struct claimant *b)
@@ -108,11 +106,10 @@ static int before(const struct claimant *a, const struct claimant *b)
     int ma = state_record(a->job)->member, mb = state_record(b->job)->member;
     if (ma != mb)
         return ma < mb ? -1 : 1;
-    if (isfinite(a->latest_s) || isfinite(b->latest_s)) {
-        int by = firn_cmp(a->latest_s, b->latest_s);
-        if (by != 0)
-            return by;
-    }
+    if (a->is_urgent != b->is_urgent)
+        return a->is_urgent ? -1 : 1;
+    if (a->is_urgent && a->latest_s != b->latest_s)
+        return firn_cmp(a->latest_s, b->latest_s);
     if (x->priority != y->priority)
         return x->priority > y->priority ? -1 : 1;
     int by = firn_cmp(a->key, b->key);
@@ -150,14 +147,18 @@ static void line_up(struct division *d)
     for (struct state_job *sj = state->first; sj; sj = sj->after) {
         const struct firn_job_spec *spec = &sj->job.spec;
         int gpus = gpus_needed(d, &sj->job);
+        double latest_s = latest_start_s(&sj->job, d->now_s);
         d->jobs[d->njobs++] = (struct claimant){
             .job = &sj->job,
             .key = key_of(d, &sj->job),
-            .latest_s = latest_start_s(&sj->job, d->now_s),
+            .latest_s = latest_s,
+            .is_urgent = latest_s <= d->now_s,
             .gpus = gpus,
             .need = spec->may_share || spec->may_merge ? gpus : gpus * d->crowd,
             .runs = sj->job.held.nparts > 0};
     }
+    for (size_t i = 0; i < d->njobs; i++)
+        d->has_urgent |= d->jobs[i].is_urgent;
     if (d->njobs > 1)
         qsort(d->jobs, d->njobs, sizeof *d->jobs, by_order);
     for (size_t i = 0; i < d->njobs; i++) {
@@ -337,12 +338,11 @@ static struct seat *next_seat(struct division *d)
         const struct claimant *c = next_of(d, seat);
         if (c == NULL)
             continue;
-        bool urgent = is_urgent(c, d->now_s);
-        bool was = first != NULL && is_urgent(first, d->now_s);
-        bool wins = first == NULL || (urgent && !was);
-        if (!wins && urgent == was)
-            wins = urgent ? c->latest_s < first->latest_s
-                          : compare_seats(d, seat, best) < 0;
+        bool was_urgent = first != NULL && first->is_urgent;
+        bool wins = first == NULL || (c->is_urgent && !was_urgent);
+        if (!wins && c->is_urgent == was_urgent)
+            wins = was_urgent ? c->latest_s < first->latest_s
+                              : compare_seats(d, seat, best) < 0;
         if (wins) {
             best = seat;
             first = c;
@@ -533,7 +533,7 @@ static enum gate_why judge(const struct division *d, const struct claimant *c)
     enum gate_why over = beyond(d, state_record(c->job)->member, gpus_of(d, c));
     if (over != GATE_OPEN)
         return over;
-    return d->nseats > 1 || d->state->ndeadlines > 0 ? GATE_SHARE : GATE_OPEN;
+    return d->nseats > 1 || d->has_urgent ? GATE_SHARE : GATE_OPEN;
 }
 
 static void open_and_close(struct division *d)
@@ -578,12 +578,15 @@ size_t gate_divide(struct gate *gate, struct state *state, double now_s,
         memset(d.now, 0, d.accounts->list.n * sizeof *d.now);
     }
     line_up(&d);
-    deal_staying(&d);
-    deal_by_claims(&d);
-    deal_borrowed(&d);
+    bool divides = d.accounts != NULL || d.has_urgent;
+    if (divides) {
+        deal_staying(&d);
+        deal_by_claims(&d);
+        deal_borrowed(&d);
+    }
     if (d.resizes && d.accounts != NULL)
         deal_growth(&d);
-    size_t nstops = gate->is_again ? 0 : choose_stops(&d, stops);
+    size_t nstops = divides && !gate->is_again ? choose_stops(&d, stops) : 0;
     open_and_close(&d);
     if (d.resizes && d.accounts != NULL)
         set_caps(&d);

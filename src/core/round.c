@@ -8,12 +8,15 @@
  * (3) the engine hears of a step before state changes, so `step->job` is the
  *     job as it was;
  * (4) the gate (core/gate.h) comes before the policy: a job that loses its GPUs
- *     to shares or quotas has lost them before the policy's view is made.
+ *     to shares or quotas has lost them before the policy's view is made;
+ * (5) a job that core moves (core/consolidate.h) keeps its number and type of
+ *     GPUs, and the policy decides again behind the move.
  *
  * Cost: what the policy does, plus O(changes).
  */
 #include "core/round.h"
 #include "core/check.h"
+#include "core/consolidate.h"
 #include "core/diff.h"
 #include "core/gate.h"
 #include "core/spare.h"
@@ -502,6 +505,26 @@ static enum firn_status divide(struct round *round, double now_s,
     return FIRN_OK;
 }
 
+/* Moves a job out of the way of one that needs a node, if that pays: (5). */
+static enum firn_status consolidate(struct round *round, double now_s,
+                                    bool *is_moved, struct firn_error *err)
+{
+    struct consolidation move;
+    place_rule *place = round->plan.place;
+    *is_moved =
+        !round->config.is_literal &&
+        consolidate_find(&round->state, place, now_s, &round->scratch, &move);
+    if (!*is_moved)
+        return FIRN_OK;
+    struct firn_step step = {
+        .kind = FIRN_STEP_MOVE, .job = move.job, .to = &move.to, .at_s = now_s};
+    FIRN_TRY(announce(round, &step, err));
+    state_drop(&round->state, move.job, now_s);
+    state_hold(&round->state, move.job, &move.to, now_s);
+    tell_changed(round, now_s);
+    return FIRN_OK;
+}
+
 static enum firn_status decide_once(struct round *round, double now_s,
                                     struct firn_error *err)
 {
@@ -532,6 +555,10 @@ enum firn_status round_decide(struct round *round, double now_s,
         FIRN_TRY(divide(round, now_s, err));
         FIRN_TRY(decide_once(round, now_s, err));
     }
+    bool is_moved = false;
+    FIRN_TRY(consolidate(round, now_s, &is_moved, err));
+    if (is_moved)
+        FIRN_TRY(decide_once(round, now_s, err));
     if (is_gated)
         round->gate.wake_s = gate_next_s(&round->state, now_s);
     if (policy->wake_s) {

@@ -164,6 +164,7 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
     state->nwaiting++;
     state->nchoosy += is_choosy(state, &sj->job);
     state->ndeadlines += sj->job.spec.deadline_s > 0;
+    state->none_node += sj->job.spec.one_node;
     rank_in(state, &sj->job, now_s);
     return FIRN_OK;
 }
@@ -340,6 +341,7 @@ void state_end(struct state *state, struct firn_job *job, double now_s)
     state->nwaiting--;
     state->ngated -= sj->gated != GATE_OPEN;
     state->ndeadlines -= job->spec.deadline_s > 0;
+    state->none_node -= job->spec.one_node;
     state->nchoosy -= is_choosy(state, job);
     job->state = FIRN_JOB_ENDED;
     *(sj->before ? &sj->before->after : &state->first) = sj->after;

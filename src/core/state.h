@@ -46,6 +46,7 @@ struct state {
     size_t nwaiting, nrunning;
     size_t ngated;     /* waiting jobs that no view has */
     size_t ndeadlines; /* living jobs that have one */
+    size_t none_node;  /* living jobs that keep to one node */
     size_t nchoosy;    /* living jobs that do not accept every GPU type, or
                         * not several at once, or not every node */
     struct map names;  /* interned application, group and type names */

@@ -47,6 +47,16 @@ struct change {
     int nreports;        /* and how many there were */
 };
 
+/* Progress by the clock since something changed for the job: its attempt, its
+ * GPUs or the job beside it. */
+struct clocked {
+    int64_t attempt;
+    int ngpus;
+    firn_job_id beside;
+    double from_s, from_done_s; /* the first report since */
+    double rate;                /* since then; 0: there was one report */
+};
+
 /* When its end was forecast, and for when; at_s 0: it was not. */
 struct foretold {
     double at_s, end_s;
@@ -91,8 +101,9 @@ struct track {
     double launch_s;       /* of the open attempt: until its process; 0 */
     double last_step_s;    /* when it reported its last step; 0: it has not */
     int64_t start_attempt; /* the last whose start was measured */
-    double turn;           /* of the time, in a training of two; 0: not known */
-    double best;           /* metric in that, and the epoch that had it */
+    struct clocked pace;
+    double turn; /* of the time, in a training of two; 0: not known */
+    double best; /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
     int64_t warned_attempt; /* of its time limit: loop_limits.c */
     double idle_since_s;    /* no GPU was used since */
@@ -114,6 +125,8 @@ struct refused {
     firn_job_id job;
     char why[LIVE_TEXT];
 };
+
+enum { ETA_ERRORS = 64 };
 
 struct desk {
     struct book *book;
@@ -140,6 +153,8 @@ struct desk {
     /* What is expected. */
     struct liveforecast *forecast;
     struct livecosts *costs;
+    double eta_errors[ETA_ERRORS]; /* of the last ends, relative; a ring */
+    long neta_errors;
     struct livehistory *history;
     struct memseen *memory; /* of language models; NULL: not read yet */
     bool readmits;          /* waiting jobs, so that they keep their order */
@@ -222,6 +237,19 @@ enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
  * loop_costs.c. */
 void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out);
+/* The time that a job with this duration trains alone on what it asked for, as
+ * far as durations of its application were wrong by, and what comes before its
+ * first and behind its last step; both are 0 and the duration is the answer
+ * where that was not given by its user. */
+double desk_training_s(const struct desk *desk, const struct live_job *job,
+                       double duration_s, double *start_s, double *end_s);
+/* The relative error that nine of ten foretold ends were within, of the last
+ * ETA_ERRORS; at least a tenth. */
+double desk_eta_width(const struct desk *desk);
+/* Its rate as the clock has it, which forecasts of ends go by; 0: it does not
+ * report. */
+double desk_pace(const struct desk *desk, const struct live_job *job,
+                 const struct track *track);
 
 /* --- the GPU type that a job keeps to: desk_type.c ----------------------- */
 

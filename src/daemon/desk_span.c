@@ -15,6 +15,7 @@
  */
 #include "daemon/desk.h"
 #include <math.h>
+#include <stdlib.h>
 
 static const double LOOK_EVERY_S = 10, LONGER = 1.5, NEARLY = 0.95;
 /* A duration below LEAST_S is taken for a missing one and replaced by
@@ -125,7 +126,19 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
     if (left.reports) {
         double since_s = dock_now_s(desk->dock) - track->mark_s;
         double rest_s = track->duration_s - track->mark_done_s;
-        left.left_s = fmax(rest_s / track->rate - since_s, 0);
+        double start_s, end_s;
+        desk_training_s(desk, job, 0, &start_s, &end_s);
+        left.left_s =
+            fmax(rest_s / desk_pace(desk, job, track) - since_s, 0) + end_s;
+        return left;
+    }
+    if (track->open_attempt != 0 && desk_job(desk, track) == NULL) {
+        double start_s, end_s; /* pinned: on what it asked for */
+        double all_s =
+            desk_training_s(desk, job, track->duration_s, &start_s, &end_s);
+        double done_s = dock_now_s(desk->dock) - track->opened_s - start_s;
+        all_s = desk_stretched(all_s, done_s);
+        left.left_s = fmax(all_s - done_s, 0) + end_s;
         return left;
     }
     double done_s = rate * ran_s(desk, track);
@@ -165,9 +178,28 @@ void desk_eta_ended(struct desk *desk, const struct track *track)
 {
     const struct foretold *eta = &track->eta;
     double now_s = dock_now_s(desk->dock);
-    if (eta->at_s > 0 && now_s > eta->at_s)
-        metrics_observe(desk->metrics, METRIC_ETA_ERROR,
-                        fabs(eta->end_s - now_s) / (now_s - eta->at_s));
+    if (!(eta->at_s > 0) || !(now_s > eta->at_s))
+        return;
+    double error = fabs(eta->end_s - now_s) / (now_s - eta->at_s);
+    metrics_observe(desk->metrics, METRIC_ETA_ERROR, error);
+    desk->eta_errors[desk->neta_errors++ % ETA_ERRORS] = error;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double desk_eta_width(const struct desk *desk)
+{
+    double sorted[ETA_ERRORS];
+    int n =
+        desk->neta_errors < ETA_ERRORS ? (int)desk->neta_errors : ETA_ERRORS;
+    for (int i = 0; i < n; i++)
+        sorted[i] = desk->eta_errors[i];
+    qsort(sorted, (size_t)n, sizeof *sorted, by_size);
+    return fmax(0.1, n > 0 ? sorted[(9 * n) / 10] : 0);
 }
 
 /* --- what they need ------------------------------------------------------ */

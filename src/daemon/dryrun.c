@@ -8,14 +8,16 @@
  *
  * It is rolled three times: with what jobs that do not report still need as it
  * is expected, half of it and twice as much. The first is the answer, all three
- * are its range; of MANY jobs once, and half and twice of the answer are it. A
- * job that runs and reports is known to a tenth.
+ * are its range; of MANY jobs once, and half and twice of the answer are it.
+ * The range of an end has besides what nine of ten foretold ends were within, a
+ * tenth at least (desk_eta_width).
  *
  * An unknown end is reported as unknown: when the answer hangs on the end of a
  * job that has no duration, does not report, and is the first of its kind, then
  * the answer is that, and whose end it is.
  *
- * What it leaves out: jobs that will be submitted meanwhile, restarts' costs.
+ * What it leaves out: jobs that will be submitted meanwhile. Starts, changes of
+ * GPUs and shared GPUs cost what was measured of them: dryrun_pace.c.
  *
  * Bound: an event is one simulated end of a job or one wake-up of the policy,
  * with the decision before it. Each of the three takes DRYRUN_EVENTS_MOST
@@ -73,6 +75,7 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 {
     struct dryrun *dry = state;
     (void)err;
+    dryrun_pace_step(dry, step);
     if (dry->seen != NULL)
         note_start(dry, step);
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
@@ -207,6 +210,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
     }
     as.accounts = dry->accounts;
     FIRN_TRY(round_new(&dry->round, &as, err));
+    dryrun_pace_open(dry);
     FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
     round_save(loop->desk.round, &memory);
@@ -222,6 +226,7 @@ void dryrun_close(struct dryrun *dry)
 {
     round_free(dry->round);
     accounts_free(dry->accounts);
+    dryrun_pace_close(dry);
     vec_release(&dry->pinned);
     buf_release(&dry->gpus);
     for (size_t i = 0; i < dry->nseen; i++)
@@ -230,36 +235,6 @@ void dryrun_close(struct dryrun *dry)
 }
 
 /* --- what is still to do -------------------------------------------------- */
-
-static void report(struct dryrun *dry, const struct firn_job *job, double rate_)
-{
-    struct firn_error err = {0};
-    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
-                               .at_s = dry->now_s,
-                               .job = job->id,
-                               .report = {job->done_s, rate_, dry->now_s}};
-    if (round_event(dry->round, &event, &err) != FIRN_OK)
-        log_warn("dry run: %s", err.text);
-}
-
-static double expected_rate(struct dryrun *dry, const struct firn_job *job)
-{
-    struct firn_way way =
-        liveforecast_held(dry->loop->desk.forecast, book_id(dry, job), job);
-    double expected = rate(dry, job, &way, dry->now_s);
-    return expected > 0 ? expected : 1;
-}
-
-/* A running job that does not report: by the GPU time that it has had. */
-static void expect_running(struct dryrun *dry, const struct firn_job *job,
-                           const struct desk_left *left)
-{
-    double expected = expected_rate(dry, job);
-    double rest_s = left->left_s * dry->stretch * expected;
-    round_correct(dry->round, job->id, job->done_s + fmax(rest_s, 1e-3),
-                  dry->now_s);
-    report(dry, job, expected);
-}
 
 /* Before anything is rolled. */
 static void expect_all(struct dryrun *dry)
@@ -273,7 +248,9 @@ static void expect_all(struct dryrun *dry)
         bool runs = job->held.nparts > 0;
         if (live != NULL && track != NULL && runs && !(job->rate > 0)) {
             struct desk_left left = desk_left(&loop->desk, live, track);
-            expect_running(dry, job, &left);
+            dryrun_pace_silent(dry, job, track, left.left_s);
+        } else if (live != NULL && track != NULL && runs) {
+            dryrun_pace_heard(dry, job, live, track);
         } else if (!runs && dry->stretch != 1 && job->id != dry->job) {
             round_correct(dry->round, job->id,
                           job->spec.duration_s * dry->stretch, dry->now_s);
@@ -313,7 +290,8 @@ static const struct firn_job *first_end(const struct dryrun *dry, double *at_s)
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         if (sj->job.held.nparts == 0)
             continue;
-        double end_s = dry->now_s + firn_job_left_s(&sj->job, dry->now_s);
+        double end_s = dry->now_s + firn_job_left_s(&sj->job, dry->now_s) +
+                       dryrun_end_s(dry, &sj->job);
         if (end_s < *at_s) {
             *at_s = end_s;
             first = &sj->job;
@@ -340,18 +318,6 @@ static void note_end(struct dryrun *dry, firn_job_id id)
     if (isnan(dry->start_s) && dry->hung == FIRN_NO_JOB &&
         !is_known(dry->loop, id))
         dry->hung = id;
-}
-
-/* Jobs that got GPUs and report no rate go at the forecast one. */
-static void expect_rates(struct dryrun *dry)
-{
-    const struct state *state = round_state(dry->round);
-    for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->job.held.nparts > 0 && !(sj->job.rate > 0)) {
-            report(dry, &sj->job, expected_rate(dry, &sj->job));
-            if (sj->job.id == dry->job)
-                dry->rate = sj->job.rate;
-        }
 }
 
 /* The first end there is, in the round or beside it. False: none, or it was
@@ -393,7 +359,7 @@ static bool roll(struct dryrun *dry, struct firn_error *err)
     if (round_is_due(dry->round) &&
         round_decide(dry->round, dry->now_s, err) != FIRN_OK)
         return false;
-    expect_rates(dry);
+    dryrun_pace_all(dry);
     return end_one(dry, err);
 }
 

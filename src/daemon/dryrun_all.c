@@ -3,7 +3,8 @@
  * One roll-forward tells all jobs' starts and ends on its way, where `firn eta`
  * rolls once for each job: 5000 jobs in the time of one. As in dryrun.c there
  * are three futures (jobs that do not report take what is expected, half and
- * twice of it); the first is the answer and all three are its range.
+ * twice of it); the first is the answer. Its range has all three, and what nine
+ * of ten foretold ends were within.
  *
  * (1) The answer is kept. It is made anew only when a decision was taken since
  *     or it is OLD_S old, and never before REST times its own cost has passed:
@@ -173,7 +174,7 @@ static void put_pinned(struct firn_buf *json, const struct loop *loop,
         if (job == NULL || desk_job(&loop->desk, track) != NULL)
             continue;
         struct desk_left left = desk_left(&loop->desk, job, track);
-        double by = left.reports ? 1.1 : 2;
+        double by = left.reports ? 1 + desk_eta_width(&loop->desk) : 2;
         double range[2] = {left.left_s / by, left.left_s * by};
         jsonbuf_open(json, NULL, '{');
         jsonbuf_int(json, "id", job->id);
@@ -219,6 +220,11 @@ static enum firn_status make(struct loop *loop, struct firn_buf *json,
         status = roll_one(loop, stretches[i], &dry, err);
         if (status == FIRN_OK)
             take(fates, n, &dry);
+    }
+    double width = desk_eta_width(&loop->desk);
+    for (size_t i = 0; i < n && status == FIRN_OK; i++) {
+        dryrun_widen(fates[i].end, fates[i].seen.end_s / (1 + width));
+        dryrun_widen(fates[i].end, fates[i].seen.end_s * (1 + width));
     }
     if (status == FIRN_OK) {
         number_them(fates, n);

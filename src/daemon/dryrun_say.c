@@ -214,7 +214,7 @@ static enum firn_status eta_pinned(struct loop *loop,
                          .rate = track->rate,
                          .is_known = left.is_known,
                          .hung = FIRN_NO_JOB};
-    double by = left.reports ? 1.1 : 2;
+    double by = left.reports ? 1 + desk_eta_width(&loop->desk) : 2;
     struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}, 0};
     dryrun_gpus(&dry, &track->granted);
     if (left.is_known)
@@ -262,9 +262,10 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
     struct question q = {
         .job = job, .is_known = desk_left(&loop->desk, job, track).is_known};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
-    if (status == FIRN_OK && track->rate > 0 && !isnan(dry.end_s)) {
-        dryrun_widen(range.end, 0.9 * dry.end_s);
-        dryrun_widen(range.end, 1.1 * dry.end_s);
+    if (status == FIRN_OK && !isnan(dry.end_s)) {
+        double width = desk_eta_width(&loop->desk);
+        dryrun_widen(range.end, dry.end_s / (1 + width));
+        dryrun_widen(range.end, dry.end_s * (1 + width));
     }
     if (status == FIRN_OK) {
         if (dry.is_known && dry.hung == FIRN_NO_JOB)

@@ -25,6 +25,12 @@ struct dryrun_seen {
     char *gpus;            /* that it starts on; NULL: not kept */
 };
 
+/* A job's pace in a future: dryrun_pace.c. */
+struct dryrun_pace {
+    double alone;  /* its rate without neighbours; 0: not known */
+    double cost_s; /* of what it got last, before it makes progress */
+};
+
 struct dryrun {
     struct loop *loop;
     struct firn_engine_def def;
@@ -47,7 +53,9 @@ struct dryrun {
     double most_s;            /* processor time; 0: as for one job */
     struct dryrun_seen *seen; /* by the round's id; NULL: one job in question */
     size_t nseen;
-    int ngpus_kept; /* starts of which `gpus` is kept */
+    int ngpus_kept;            /* starts of which `gpus` is kept */
+    struct dryrun_pace *paces; /* by the round's id */
+    size_t npaces;
 };
 
 /* About a job that is there, or one that is not. */
@@ -65,6 +73,23 @@ void dryrun_close(struct dryrun *dry);
 /* The same with all jobs in question; `stretch` and `most_s` are set. */
 enum firn_status dryrun_open_all(struct dryrun *dry, struct loop *loop,
                                  struct firn_error *err);
+/* --- dryrun_pace.c --- */
+void dryrun_pace_open(struct dryrun *dry);
+void dryrun_pace_close(struct dryrun *dry);
+/* A step of this future: what it costs the job. */
+void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step);
+/* Jobs that got GPUs, or share some, go at their rates from now on. */
+void dryrun_pace_all(struct dryrun *dry);
+/* A job that runs when the future begins and has not reported; it is expected
+ * to need `left_s` seconds. */
+void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
+                        const struct track *track, double left_s);
+/* The same of a job that reports. */
+void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
+                       const struct live_job *live, const struct track *track);
+/* Seconds from its last step until its GPUs are free. */
+double dryrun_end_s(const struct dryrun *dry, const struct firn_job *job);
+
 /* Rolls on to the end of what there is, or to a limit. */
 void dryrun_roll(struct dryrun *dry);
 /* It starts, or is, on these: by the nodes' names. */

@@ -92,6 +92,15 @@ double livecosts_mean(const struct livecosts *costs, const char *app,
     return mean->n > 0 ? mean->value : -1;
 }
 
+double livecosts_own_mean(const struct livecosts *costs, const char *app,
+                          enum livecost which)
+{
+    int number = map_find(&costs->names, app);
+    return number >= 0 && costs->apps.at[number].at[which].n > 0
+               ? costs->apps.at[number].at[which].value
+               : -1;
+}
+
 void livecosts_of(const struct livecosts *costs, const char *app,
                   const struct firn_profile *profile, struct firn_costs *out)
 {
@@ -101,6 +110,7 @@ void livecosts_of(const struct livecosts *costs, const char *app,
     if (start_s >= 0) {
         out->restart = (struct firn_cost){.pause_s = start_s + fmax(stop_s, 0)};
         out->is_seen = true;
+        out->first_s = start_s;
     }
     if (pause_s >= 0)
         out->resize = (struct firn_cost){

@@ -18,6 +18,10 @@ enum livecost {
     LIVECOST_PAUSE,    /* of a resize without a stop */
     LIVECOST_PREPARE,  /* until its new processes were ready */
     LIVECOST_SLOWDOWN, /* step time meanwhile / usual; a ratio */
+    LIVECOST_ESTIMATE, /* training time / duration that the user gave; a ratio,
+                        * never that of other applications */
+    LIVECOST_CLOCK,    /* time of training by the clock / by the step times that
+                        * trainers report, which leave out what is between steps */
     LIVECOSTS
 };
 
@@ -33,6 +37,10 @@ void livecosts_add(struct livecosts *costs, const char *app,
  * was measured. */
 double livecosts_mean(const struct livecosts *costs, const char *app,
                       enum livecost which);
+
+/* The same without the mean of all jobs. */
+double livecosts_own_mean(const struct livecosts *costs, const char *app,
+                          enum livecost which);
 
 /* Both costs of a job of the application: as measured here, else, of a resize,
  * as `profile` has it (NULL: none). What is not known stays as it is in `out`.

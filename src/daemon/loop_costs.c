@@ -10,6 +10,9 @@
  *   SLOWDOWN  mean step time in reports between that order and RESIZED, over
  *             the step time in the last report before
  *
+ *   CLOCK     at DONE, its rate by reported step times over that by the clock,
+ *   ESTIMATE  and 1 / the latter, if it had what it asked for and was alone
+ *
  * livecosts.c keeps the means, by application; the meta entry "costs" of the
  * state file has them over a restart of firnd.
  */
@@ -107,6 +110,23 @@ void loop_costs_resized(struct loop *loop, const struct live_job *job,
             fmax(change.sum_s / change.nreports / change.usual_step_s, 1));
 }
 
+/* What the duration that its user gave was wrong by: by its last rate alone, on
+ * the GPUs it asked for. */
+static void judge_estimate(struct loop *loop, const struct live_job *job,
+                           const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
+    double pace = track->pace.attempt == job->attempt ? track->pace.rate : 0;
+    if (pace > 0 && track->rate > 0)
+        livecosts_add(loop->desk.costs, app_of(job), LIVECOST_CLOCK,
+                      fmax(track->rate / pace, 1));
+    if (!(job->ask.duration_s > 0) || !(pace > 0) || track->granted.is_shared ||
+        (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
+        (in_round == NULL && job->ask.is_elastic))
+        return;
+    livecosts_add(loop->desk.costs, app_of(job), LIVECOST_ESTIMATE, 1 / pace);
+}
+
 void loop_costs_ended(struct loop *loop, const struct live_job *job,
                       struct track *track, const struct firn_event *event)
 {
@@ -121,8 +141,56 @@ void loop_costs_ended(struct loop *loop, const struct live_job *job,
     if (event->kind == FIRN_EVENT_DONE && track->last_step_s > 0)
         livecosts_add(loop->desk.costs, app_of(job), LIVECOST_END,
                       now_s - track->last_step_s);
+    if (event->kind == FIRN_EVENT_DONE)
+        judge_estimate(loop, job, track);
     track->change = (struct change){0};
     track->launch_s = track->last_step_s = 0;
+}
+
+/* A pace is taken from reports at least this far apart. */
+static const double PACE_LEAST_S = 0.5;
+
+void loop_costs_paced(struct loop *loop, const struct live_job *job,
+                      struct track *track, double done_s)
+{
+    struct clocked *pace = &track->pace;
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
+    double now_s = dock_now_s(&loop->dock);
+    int ngpus = in_round != NULL ? in_round->held.ngpus : 0;
+    if (pace->attempt != job->attempt || pace->ngpus != ngpus ||
+        pace->beside != track->sharer || loop_costs_is_changing(track)) {
+        *pace = (struct clocked){.attempt = job->attempt,
+                                 .ngpus = ngpus,
+                                 .beside = track->sharer,
+                                 .from_s = now_s,
+                                 .from_done_s = done_s};
+        return;
+    }
+    if (now_s - pace->from_s < PACE_LEAST_S || done_s <= pace->from_done_s)
+        return;
+    pace->rate = (done_s - pace->from_done_s) / (now_s - pace->from_s);
+}
+
+double desk_pace(const struct desk *desk, const struct live_job *job,
+                 const struct track *track)
+{
+    if (track->pace.rate > 0 && track->pace.attempt == job->attempt)
+        return track->pace.rate;
+    double clock = livecosts_mean(desk->costs, app_of(job), LIVECOST_CLOCK);
+    return clock > 1 ? track->rate / clock : track->rate;
+}
+
+double desk_training_s(const struct desk *desk, const struct live_job *job,
+                       double duration_s, double *start_s, double *end_s)
+{
+    const char *app = app_of(job);
+    double wrong = livecosts_own_mean(desk->costs, app, LIVECOST_ESTIMATE);
+    *start_s = *end_s = 0;
+    if (!(job->ask.duration_s > 0))
+        return duration_s;
+    *start_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0);
+    *end_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
+    return wrong > 0 ? duration_s * wrong : duration_s;
 }
 
 void desk_costs(const struct desk *desk, const struct firn_job *job,

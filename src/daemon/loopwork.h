@@ -295,6 +295,9 @@ void loop_costs_ordered(struct loop *loop, const struct live_job *job,
 void loop_costs_begun(struct loop *loop, struct track *track);
 void loop_costs_reported(struct loop *loop, const struct live_job *job,
                          struct track *track);
+/* It has reported to have done that much. */
+void loop_costs_paced(struct loop *loop, const struct live_job *job,
+                      struct track *track, double done_s);
 /* It has such an order that is not carried out yet. */
 bool loop_costs_is_changing(const struct track *track);
 void loop_costs_resized(struct loop *loop, const struct live_job *job,

@@ -57,28 +57,34 @@ static const char *const texts[SQL_N] = {
                         " AND substr(name, 1, length(?1)) = ?1 AND name < ?2"
                         " AND over <= ?3 GROUP BY name ORDER BY name",
     [SQL_PUT_ATTEMPT] = "INSERT INTO epochs (job, epoch, started_s, ended_s,"
-                        " how, exit_status, held, gpus, since_s) VALUES (?1,"
-                        " ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?3) ON CONFLICT (job,"
-                        " epoch) DO UPDATE SET since_s = CASE WHEN since_s ="
-                        " started_s THEN ?3 ELSE since_s END,"
+                        " how, exit_status, held) VALUES (?1, ?2, ?3, ?4, ?5,"
+                        " ?6, ?7) ON CONFLICT (job, epoch) DO UPDATE SET"
                         " started_s = ?3, ended_s = ?4, how = ?5,"
                         " exit_status = ?6, held = ?7",
-    [SQL_RESIZE_ATTEMPT] = "UPDATE epochs SET gpu_s = gpu_s + gpus * max(0,"
+    [SQL_PUT_SPAN] = "INSERT INTO spans (job, epoch, gpu_s, since_s, gpus)"
+                     " VALUES (?1, ?2, 0, ?3, ?4) ON CONFLICT (job, epoch)"
+                     " DO UPDATE SET since_s = CASE WHEN gpu_s = 0 THEN ?3"
+                     " ELSE since_s END",
+    [SQL_RESIZE_ATTEMPT] = "UPDATE spans SET gpu_s = gpu_s + gpus * max(0,"
                            " ?3 - since_s), since_s = max(since_s, ?3),"
-                           " gpus = ?4 WHERE job = ?1 AND epoch = ?2"
-                           " AND how < 0",
+                           " gpus = ?4 WHERE job = ?1 AND epoch = ?2 AND"
+                           " EXISTS (SELECT 1 FROM epochs AS e WHERE"
+                           " e.job = ?1 AND e.epoch = ?2 AND e.how < 0)",
     [SQL_KEEP_USAGE] =
         "INSERT INTO usage (day, user, project, app, gpu_s, attempts)"
         " SELECT CAST(e.ended_s / 86400 AS INTEGER), j.user, j.project, j.app,"
-        " e.gpu_s + e.gpus * max(0, e.ended_s - e.since_s), 1 FROM epochs AS e"
+        " s.gpu_s + s.gpus * max(0, e.ended_s - s.since_s), 1 FROM epochs AS e"
+        " JOIN spans AS s ON s.job = e.job AND s.epoch = e.epoch"
         " JOIN jobs AS j ON j.id = e.job WHERE e.job = ?1"
         " ON CONFLICT (day, user, project, app) DO UPDATE SET"
         " gpu_s = gpu_s + excluded.gpu_s, attempts = attempts + 1",
+    [SQL_FORGET_SPANS] = "DELETE FROM spans WHERE job = ?1",
     [SQL_EACH_USAGE] =
-        "SELECT e.job, e.started_s, e.since_s, e.ended_s, e.how, e.gpu_s,"
-        " e.gpus, j.user, j.project, j.app, e.held FROM epochs AS e JOIN jobs"
-        " AS j ON j.id = e.job WHERE e.how < 0 OR e.ended_s >= ?1"
-        " ORDER BY e.job, e.epoch",
+        "SELECT e.job, e.started_s, ifnull(s.since_s, 0), e.ended_s, e.how,"
+        " ifnull(s.gpu_s, 0), ifnull(s.gpus, 0), j.user, j.project, j.app,"
+        " e.held FROM epochs AS e JOIN jobs AS j ON j.id = e.job LEFT JOIN"
+        " spans AS s ON s.job = e.job AND s.epoch = e.epoch"
+        " WHERE e.how < 0 OR e.ended_s >= ?1 ORDER BY e.job, e.epoch",
     [SQL_EACH_KEPT_USAGE] = "SELECT day, user, project, app, gpu_s, attempts"
                             " FROM usage WHERE (day + 1) * 86400 >= ?1"
                             " ORDER BY day, user, project, app",
@@ -305,7 +311,7 @@ enum firn_status store_put_attempt(struct store *store,
                                    const struct store_attempt *attempt,
                                    struct firn_error *err)
 {
-    struct store_change change = store_change(store, SQL_PUT_ATTEMPT, 8);
+    struct store_change change = store_change(store, SQL_PUT_ATTEMPT, 7);
     store_give_int(&change, 1, attempt->job);
     store_give_int(&change, 2, attempt->number);
     store_give_real(&change, 3, attempt->started_s);
@@ -313,8 +319,13 @@ enum firn_status store_put_attempt(struct store *store,
     store_give_int(&change, 5, attempt->end);
     store_give_int(&change, 6, attempt->exit_status);
     store_give_text(store, &change, 7, attempt->held);
-    store_give_real(&change, 8, recover_gpus(attempt->held));
-    return store_apply(store, &change, err);
+    FIRN_TRY(store_apply(store, &change, err));
+    struct store_change span = store_change(store, SQL_PUT_SPAN, 4);
+    store_give_int(&span, 1, attempt->job);
+    store_give_int(&span, 2, attempt->number);
+    store_give_real(&span, 3, attempt->started_s);
+    store_give_real(&span, 4, recover_gpus(attempt->held));
+    return store_apply(store, &span, err);
 }
 
 struct attempt_look {

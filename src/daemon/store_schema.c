@@ -81,9 +81,8 @@ static const char *const own_steps[] = {
     "",
     /* 11: GPU-seconds of an attempt up to since_s, GPUs from then on; and
      * the sums of attempts that are kept no longer */
-    "ALTER TABLE epochs ADD COLUMN gpu_s REAL NOT NULL DEFAULT 0;"
-    "ALTER TABLE epochs ADD COLUMN since_s REAL NOT NULL DEFAULT 0;"
-    "ALTER TABLE epochs ADD COLUMN gpus REAL NOT NULL DEFAULT 0;"
+    "CREATE TABLE spans (job INTEGER, epoch INTEGER, gpu_s REAL, since_s REAL,"
+    " gpus REAL, PRIMARY KEY (job, epoch)) WITHOUT ROWID;"
     "CREATE TABLE usage (day INTEGER, user TEXT, project TEXT, app TEXT,"
     " gpu_s REAL, attempts INTEGER, PRIMARY KEY (day, user, project, app))"
     " WITHOUT ROWID;",

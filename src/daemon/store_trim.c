@@ -102,6 +102,7 @@ enum firn_status store_forget_job(struct store *store, firn_job_id id,
     if (rc == SQLITE_ROW)
         return FIRN_OK;
     FIRN_TRY(forget(store, SQL_KEEP_USAGE, id, 0, err));
+    FIRN_TRY(forget(store, SQL_FORGET_SPANS, id, 0, err));
     FIRN_TRY(forget(store, SQL_FORGET_ATTEMPTS, id, 0, err));
     FIRN_TRY(forget(store, SQL_FORGET_JOB, id, 0, err));
     *is_gone = true;

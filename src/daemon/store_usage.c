@@ -1,6 +1,6 @@
 /* store_usage.c - GPU-seconds of attempts, exact over restarts of firnd.
  *
- * The row of an attempt has GPU-seconds up to since_s and the GPUs held from
+ * The span of an attempt has GPU-seconds up to since_s and the GPUs held from
  * then on; since_s moves when a running job is resized. So the GPU-seconds of
  * an attempt are gpu_s + gpus * (ended_s - since_s), and those of an open one
  * the same with now. They change in the same commit as the attempt itself: an

@@ -34,8 +34,7 @@ struct one_rules {
     double alpha, horizon_s, keep, weight;
     int ahead_s;
     int knows;
-    bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown,
-        first;
+    bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
     double mix_min, slow_most, share_min;
     double gather_s, gather_min, pair_min, after_min, after_gain;
     double wait_times, wait_least_s, turn, due_share;

@@ -37,17 +37,16 @@ double one_lasting(const struct one_round *round, double cost_s, double left_s,
     return cost_s > 0 ? ends_s / (ends_s + cost_s) : 1;
 }
 
-/* What a restart and what a change without a stop cost the job in training. A
- * first start costs nothing unless `first` says so. */
+/* What a start, and what a change without a stop, costs the job in training. */
 static void set_costs(const struct one_round *round, struct one_seat *seat)
 {
     const struct firn_job *job = seat->job;
     int wanted_s = round->one->rules.ahead_s, can_s = round->view->ahead_s;
     int ahead_s = wanted_s < can_s ? wanted_s : can_s;
-    if (job->starts == 0 && !round->one->rules.first)
-        return;
     struct firn_costs costs = firn_view_costs(round->view, job);
-    seat->cost_s = fmax(firn_cost_lost_s(&costs.restart) - ahead_s, 0);
+    double start_s =
+        job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
+    seat->cost_s = fmax(start_s - ahead_s, 0);
     seat->change_s = seat->cost_s;
     if (costs.can_resize && job->held.nparts > 0 && !job->held.is_shared &&
         seat->with == NULL)

@@ -93,4 +93,6 @@ void costs_forecast(void *state, const struct firn_job *job,
     const struct simengine *engine = state;
     out->restart = (struct firn_cost){.pause_s = costs_restart_s(engine, job)};
     out->can_resize = costs_resize(engine, job, &out->resize);
+    if (engine->world.cadence.charges_first_start)
+        out->first_s = out->restart.pause_s;
 }

@@ -65,6 +65,7 @@ static void a_restart_is_a_stop_and_a_start(void **state)
     livecosts_add(costs, "a", LIVECOST_SLOWDOWN, 2);
     livecosts_of(costs, "a", &profile, &out);
     assert_true(out.is_seen && out.restart.pause_s == 17);
+    assert_true(out.first_s == 15); /* nothing has to stop before it */
     assert_true(out.resize.pause_s == 0.5 && out.resize.prepare_s == 8);
     assert_true(firn_cost_lost_s(&out.resize) == 4.5);
     livecosts_free(costs);

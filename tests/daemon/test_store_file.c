@@ -432,10 +432,7 @@ static void a_file_of_the_first_firnd_is_read(void **state)
     assert_int_equal(sqlite3_exec(db,
                                   "ALTER TABLE jobs DROP COLUMN gpu_type;"
                                   "ALTER TABLE events DROP COLUMN caller;"
-                                  "ALTER TABLE epochs DROP COLUMN gpu_s;"
-                                  "ALTER TABLE epochs DROP COLUMN since_s;"
-                                  "ALTER TABLE epochs DROP COLUMN gpus;"
-                                  "DROP TABLE usage",
+                                  "DROP TABLE spans; DROP TABLE usage",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
     sqlite3_exec(db, "PRAGMA user_version = 1", NULL, NULL, NULL);

@@ -369,6 +369,7 @@ static struct firn_costs costs_of(const char *app, const char *profiles,
     o->restart_is_all = as->restart_is_all;
     o->resize_costs = as->resize_costs;
     o->nresize_costs = as->nresize_costs;
+    o->charges_first_start = as->charges_first_start;
     o->policy_def = &asking;
     struct firn_sim_result result;
     if (firn_sim_run(o, &result, &play.err) != FIRN_OK)
@@ -404,6 +405,9 @@ static void policies_are_told_the_costs_that_are_charged(void **state)
     as.resize_is_all = as.restart_is_all = true;
     costs = costs_of("bert", "builtin", &as);
     assert_true(costs.resize.pause_s == 1 && costs.restart.pause_s == 30);
+    assert_true(costs.first_s == 0);
+    as.charges_first_start = true;
+    assert_true(costs_of("bert", "builtin", &as).first_s == 30);
 }
 
 #define PREEMPTED(restart)                              \

@@ -140,7 +140,7 @@ struct waiter {
 };
 
 /* Prepares for order 1, whose joiner never comes. */
-static void *await_nobody(void *arg)
+static void *await_joiner(void *arg)
 {
     struct waiter *w = arg;
     struct firn_group_config c = config_of(w->scene);
@@ -159,7 +159,7 @@ static void waits_end_when_the_order_is_given_up(void **state)
     int from[] = {0, -1};
     assert_int_equal(firn_join_board_order(s.board, 1, 2, from, "", 30), 1);
     assert_int_equal(firn_join_pending(w.join), 1);
-    assert_int_equal(pthread_create(&thread, NULL, await_nobody, &w), 0);
+    assert_int_equal(pthread_create(&thread, NULL, await_joiner, &w), 0);
     nap_ms(20); /* it waits by now, or will find the order over */
     assert_true(firn_join_board_give_up(s.board, 1));
     assert_true(firn_join_board_clear(s.board, 1));

@@ -1,0 +1,200 @@
+/* dryrun_pace.c - how fast jobs go in a simulated future, and when they begin.
+ *
+ *   start     a job that gets GPUs makes no progress for the time that starts
+ *             of its application took here; one that runs and has not reported
+ *             yet began when its attempt did
+ *   change    a job that gets other GPUs pays for a resize without a stop, or
+ *             for a stop and a start, as measured
+ *   rate      as it reports, by the clock, or as forecast. A duration that its
+ * user gave is multiplied by what those of the application were wrong by
+ *   sharing   its rate alone, over the slowdown beside the job on its GPUs: by
+ *             measured pairs, and anew when that job comes or goes
+ *   end       a job holds its GPUs for some time behind its last step
+ *
+ * What was not measured yet costs nothing. A duration that was guessed from
+ * the whole time of past jobs has start and end in it already.
+ *
+ * Invariant: `alone` is a running job's rate without neighbours; 0: not known.
+ * Cost: O(running jobs^2) for those that share, at each event.
+ */
+#include "base/log.h"
+#include "daemon/dryrunwork.h"
+#include <math.h>
+
+void dryrun_pace_open(struct dryrun *dry)
+{
+    dry->npaces = dry->loop->desk.books.n + 2;
+    dry->paces = mem_new(dry->npaces, sizeof *dry->paces);
+}
+
+void dryrun_pace_close(struct dryrun *dry)
+{
+    mem_free(dry->paces);
+    dry->paces = NULL;
+    dry->npaces = 0;
+}
+
+static struct dryrun_pace *pace_of(const struct dryrun *dry,
+                                   const struct firn_job *job)
+{
+    return job->id >= 0 && (size_t)job->id < dry->npaces ? &dry->paces[job->id]
+                                                         : NULL;
+}
+
+/* A mean that was measured of its application, 0 if none was. */
+static double measured_s(const struct dryrun *dry, const struct firn_job *job,
+                         enum livecost which)
+{
+    if (job->spec.is_nominal)
+        return 0;
+    return fmax(livecosts_mean(dry->loop->desk.costs, job->spec.app, which), 0);
+}
+
+double dryrun_end_s(const struct dryrun *dry, const struct firn_job *job)
+{
+    return measured_s(dry, job, LIVECOST_END);
+}
+
+/* --- costs ---------------------------------------------------------------- */
+
+void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step)
+{
+    const struct firn_job *job = step->job;
+    const struct firn_alloc *held = &job->held;
+    struct dryrun_pace *pace = pace_of(dry, job);
+    struct firn_costs costs = {.restart = {.pause_s = -1},
+                               .resize = {.pause_s = -1}};
+    if (pace == NULL)
+        return;
+    *pace = (struct dryrun_pace){0};
+    if (step->kind == FIRN_STEP_STOP)
+        return;
+    pace->cost_s = measured_s(dry, job, LIVECOST_START);
+    if (step->kind == FIRN_STEP_START)
+        return;
+    desk_costs(&dry->loop->desk, job, &costs);
+    if (costs.can_resize && firn_job_can(job, FIRN_CAN_JOIN) &&
+        !held->is_shared && !step->to->is_shared &&
+        firn_how_equal(&held->how, &step->to->how))
+        pace->cost_s = firn_cost_lost_s(&costs.resize);
+    else if (costs.restart.pause_s >= 0)
+        pace->cost_s = costs.restart.pause_s;
+}
+
+/* --- rates ---------------------------------------------------------------- */
+
+static firn_job_id book_id(const struct dryrun *dry, const struct firn_job *job)
+{
+    return desk_book_id(&dry->loop->desk, job->id);
+}
+
+/* With what it holds, alone, in seconds of the duration that it has. */
+static double forecast_rate(struct dryrun *dry, const struct firn_job *job)
+{
+    struct liveforecast *f = dry->loop->desk.forecast;
+    struct firn_way way = liveforecast_held(f, book_id(dry, job), job);
+    double rate = liveforecast_rate(f, book_id(dry, job), job, &way);
+    double wrong = livecosts_own_mean(dry->loop->desk.costs, job->spec.app,
+                                      LIVECOST_ESTIMATE);
+    rate = rate > 0 ? rate : 1;
+    if (wrong > 0 && !job->spec.is_nominal &&
+        !liveforecast_is_seen(f, book_id(dry, job)))
+        rate /= wrong;
+    return rate;
+}
+
+/* By how much the jobs on its GPUs slow it down. */
+static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
+{
+    const struct state *state = round_state(dry->round);
+    double most = 1;
+    if (!job->held.is_shared)
+        return 1;
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        if (&sj->job == job || !loop_overlaps(&sj->job.held, &job->held))
+            continue;
+        struct liveforecast_job a = {book_id(dry, job), job};
+        struct liveforecast_job b = {book_id(dry, &sj->job), &sj->job};
+        double xi = liveforecast_slowdown_now(dry->loop->desk.forecast, a, b);
+        if (xi > most && xi < FORECASTER_BAD)
+            most = xi;
+    }
+    return most;
+}
+
+static void report(struct dryrun *dry, const struct firn_job *job,
+                   const struct firn_report *report)
+{
+    struct firn_error err = {0};
+    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
+                               .at_s = dry->now_s,
+                               .job = job->id,
+                               .report = *report};
+    if (round_event(dry->round, &event, &err) != FIRN_OK)
+        log_warn("dry run: %s", err.text);
+}
+
+/* One that got GPUs in this future, or whose neighbours have changed. */
+static void set_rate(struct dryrun *dry, const struct firn_job *job)
+{
+    struct dryrun_pace *pace = pace_of(dry, job);
+    if (pace == NULL || job->held.nparts == 0)
+        return;
+    bool is_new = !(job->rate > 0);
+    if (is_new)
+        pace->alone = forecast_rate(dry, job);
+    else if (!(pace->alone > 0)) /* as it reported, beside whom it is now */
+        pace->alone = job->rate * slowdown_of(dry, job);
+    double rate = pace->alone / slowdown_of(dry, job);
+    if (!is_new && fabs(rate - job->rate) <= 1e-9 * rate)
+        return;
+    double resumes_s =
+        is_new ? dry->now_s + pace->cost_s : fmax(job->resumes_s, dry->now_s);
+    report(dry, job,
+           &(struct firn_report){firn_job_done_s(job, dry->now_s), rate,
+                                 resumes_s});
+    if (job->id == dry->job)
+        dry->rate = rate;
+}
+
+void dryrun_pace_all(struct dryrun *dry)
+{
+    const struct state *state = round_state(dry->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.held.nparts > 0 &&
+            (!(sj->job.rate > 0) || sj->job.held.is_shared))
+            set_rate(dry, &sj->job);
+}
+
+/* --- jobs that run and have not reported -----------------------------------
+ */
+
+void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
+                        const struct track *track, double left_s)
+{
+    double start_s = measured_s(dry, job, LIVECOST_START);
+    double rate = forecast_rate(dry, job) / slowdown_of(dry, job);
+    double begins_s = track->opened_s + start_s, done_s = job->done_s;
+    double rest_s = left_s * dry->stretch * rate;
+    if (start_s > 0 && track->open_attempt != 0) { /* how far it must be */
+        double worked_s = fmax(dry->now_s - begins_s, 0) * rate;
+        double all_s = job->spec.duration_s - job->done_s;
+        rest_s = fmax(all_s - worked_s, 0.05 * all_s) * dry->stretch;
+    }
+    round_correct(dry->round, job->id, done_s + fmax(rest_s, 1e-3), dry->now_s);
+    report(dry, job,
+           &(struct firn_report){done_s, rate, fmax(begins_s, dry->now_s)});
+}
+
+void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
+                       const struct live_job *live, const struct track *track)
+{
+    double pace = desk_pace(&dry->loop->desk, live, track);
+    if (!(pace > 0) || track->mark_attempt != live->attempt)
+        return;
+    double done_s =
+        track->mark_done_s + pace * fmax(dry->now_s - track->mark_s, 0);
+    report(dry, job,
+           &(struct firn_report){fmin(done_s, job->spec.duration_s), pace,
+                                 dry->now_s});
+}
