@@ -216,9 +216,10 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
             continue;
         bool is_held = was_here && seat->job->held.ngpus == choice->gpus;
         double rate = choice->rate / mine;
+        double cost_s = seat->cost_s - seat->first_s; /* the host trains on */
         double gain =
             urgency(seat) * rate *
-                one_lasting(round, seat->cost_s, seat->left_s, rate, is_held) -
+                one_lasting(round, cost_s, seat->left_s, rate, is_held) -
             loss * (1 + rules->share_min);
         if (gain <= best->gain)
             continue;
