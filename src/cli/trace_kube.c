@@ -1,7 +1,7 @@
 /* trace_kube.c - pods of Kubernetes as jobs.
  *
- * Reads 'kubectl get pods -A -o json'. A pod that asks for GPUs and has ended is
- * a job: submitted at metadata.creationTimestamp, run from status.startTime,
+ * Reads 'kubectl get pods -A -o json'. A pod that asks for GPUs and has ended
+ * is a job: submitted at metadata.creationTimestamp, run from status.startTime,
  * from when on it holds its GPUs, to the end of its last container, on the GPUs
  * of all its containers. The namespace becomes the group.
  *
