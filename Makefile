@@ -75,7 +75,8 @@ CLISRC  := $(sort $(filter-out $(if $(CLIENTLACKS),$(CLIENTSRC)), \
 DAEMONPKGS := sqlite3 libuv libmicrohttpd jansson libsodium
 DAEMONLACKS := $(strip $(foreach p,$(DAEMONPKGS),$(shell \
                  pkg-config --exists $(p) 2>/dev/null || echo $(p))))
-DAEMONLIBS := $(if $(DAEMONLACKS),,$(shell pkg-config --libs $(DAEMONPKGS)))
+DAEMONLIBS := $(if $(DAEMONLACKS),,$(shell pkg-config --libs $(DAEMONPKGS)) \
+                $(if $(ZLIB),-lz))
 PKGFLAGS += $(if $(DAEMONLACKS),,$(shell pkg-config --cflags $(DAEMONPKGS)))
 DAEMONMAIN := $(if $(DAEMONLACKS),,$(wildcard src/daemon/main.c))
 DAEMONSRC := $(if $(DAEMONLACKS),,$(sort $(filter-out src/daemon/main.c, \
@@ -293,6 +294,9 @@ $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 # -O3 vectorises, but keeps sums in the order in which they are written.
 $(BUILD)/obj/examples/%.o: private ALL_CFLAGS += -Iexamples -O3 $(ZLIB_CFLAGS)
 ZLIB_CFLAGS := $(if $(ZLIB),-DEXAMPLES_WITH_ZLIB)
+# firnd compresses long answers if zlib is there.
+$(BUILD)/obj/src/daemon/http_pack.o: private ALL_CFLAGS += \
+  $(if $(ZLIB),-DFIRN_WITH_ZLIB)
 $(BUILD)/examples/%: $(BUILD)/obj/examples/main_%.o $(call obj,$(EXSRC)) \
   $(BUILD)/libfirn_train.a
 	$(say) LD $@
