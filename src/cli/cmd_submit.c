@@ -25,6 +25,7 @@
 #include "cli/livewait.h"
 #include "cli/safetext.h"
 #include "cli/sbatch.h"
+#include "cli/template.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -36,8 +37,8 @@
 struct args {
     struct live_args live;
     struct job_flags job;
-    struct words files;
-    const char *request, *array;
+    struct words files, with;
+    const char *request, *array, *template;
     bool is_held, waits, is_dry, takes_all, is_anyway;
 };
 
@@ -50,6 +51,13 @@ static const struct flag table[] = {
     {"file", 'f', "FILE",
      "job file (YAML); - reads standard input; may be repeated", flag_word,
      AT(files)},
+    {"template", 0, "NAME",
+     "job file of a template, NAME.yaml in ~/.config/firn/templates or "
+     "/etc/firn/templates",
+     flag_text, AT(template)},
+    {"with", 0, "NAME=VALUE",
+     "value for {{NAME}} in the job file; may be repeated", flag_word,
+     AT(with)},
     {"hold", 0, NULL, "do not start the job before 'firn release JOB'",
      flag_yes, AT(is_held)},
     {"wait", 0, NULL, "wait for the job to finish; exit with its status",
@@ -76,6 +84,7 @@ static const struct flag table[] = {
 static const struct flags_page page = {
     .command = "submit",
     .usage = "[options] -f FILE [-f FILE...]\n"
+             "[options] --template NAME [--with NAME=VALUE...]\n"
              "[options] -- COMMAND [ARGUMENT...]\n"
              "[options] SCRIPT [ARGUMENT...]",
     .about = "Submits jobs to firnd and prints their numbers. A printed number "
@@ -151,6 +160,25 @@ static int send_one(struct batch *batch, struct firn_bytes text,
     return 0;
 }
 
+/* Replaces placeholders, if there is a template or --with. */
+static enum firn_status fill(const struct batch *batch, struct firn_buf *text,
+                             const char *where, struct firn_error *err)
+{
+    struct firn_buf filled = {0};
+    if (batch->args->template == NULL && batch->args->with.n == 0)
+        return FIRN_OK;
+    enum firn_status status =
+        template_fill(&filled, text->at, &batch->args->with, err);
+    if (status == FIRN_OK) {
+        buf_clear(text);
+        buf_add(text, filled.at, filled.n);
+    } else {
+        firn_fail_in(err, where);
+    }
+    buf_release(&filled);
+    return status;
+}
+
 static int send_files(struct batch *batch)
 {
     const struct words *files = &batch->args->files;
@@ -160,6 +188,7 @@ static int send_files(struct batch *batch)
         struct firn_buf text = {0};
         int one = 1;
         if (live_file_read(&text, files->at[i], &err) != FIRN_OK ||
+            fill(batch, &text, files->at[i], &err) != FIRN_OK ||
             live_config_put(&text, files->at[i], &err) != FIRN_OK)
             live_failed(&batch->live, &err);
         else
@@ -405,11 +434,28 @@ static int submit(struct batch *batch, char **argv)
     return rc != 0 ? rc : written;
 }
 
+/* A template is a file of the list. */
+static int take_template(struct args *args)
+{
+    struct firn_buf path = {0};
+    struct firn_error err = {0};
+    int rc = -1;
+    if (template_find(&path, args->template, &err) != FIRN_OK)
+        rc = flags_wrong(&page, "%s", err.text);
+    else
+        words_add(&args->files, path.at, path.n);
+    buf_release(&path);
+    return rc;
+}
+
 static int check(const struct args *args, int argc)
 {
     bool has_command = argc > 1;
     if (args->files.n == 0 && !has_command)
-        return flags_wrong(&page, "no job given: use -f FILE, or -- COMMAND");
+        return flags_wrong(&page, "no job given: use -f FILE, --template NAME "
+                                  "or -- COMMAND");
+    if (args->files.n == 0 && args->with.n > 0)
+        return flags_wrong(&page, "--with goes with -f FILE or --template");
     if (args->files.n > 0 && (has_command || job_flags_any(&args->job)))
         return flags_wrong(&page, "-f FILE cannot be combined with a command "
                                   "or with job options");
@@ -434,6 +480,8 @@ int cmd_submit(int argc, char **argv)
     struct script script = {0};
     job_flags_init(&args.job);
     int rc = flags_parse(&page, &args, &argc, argv);
+    if (rc < 0 && args.template != NULL)
+        rc = take_template(&args);
     if (rc < 0)
         rc = check(&args, argc);
     if (rc < 0) {
@@ -459,6 +507,7 @@ int cmd_submit(int argc, char **argv)
     }
     buf_release(&batch.out);
     words_release(&args.files);
+    words_release(&args.with);
     job_flags_release(&args.job);
     script_release(&script);
     return rc;

@@ -23,6 +23,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { FIRST_WAIT_S = 10 };
+
 static volatile sig_atomic_t is_asked_to_end;
 
 static void note_end(int number)
@@ -34,7 +36,8 @@ static void note_end(int number)
 struct server {
     int listener, client, terminal;
     pid_t child;
-    int status; /* of waitpid(); -1: the command runs */
+    int status;        /* of waitpid(); -1: the command runs */
+    bool was_attached; /* by any terminal so far */
     struct firn_buf to_client, from_client;
     struct firn_buf past; /* (3): the last output, not trimmed at each byte */
 };
@@ -128,6 +131,7 @@ static void take_client(struct server *s)
     }
     drop_client(s);
     s->client = fd;
+    s->was_attached = true;
     size_t skip = s->past.n > PTY_REPLAY ? s->past.n - PTY_REPLAY : 0;
     if (s->past.n > 0)
         pty_frame(&s->to_client, 'o', s->past.at + skip, s->past.n - skip);
@@ -245,12 +249,19 @@ static int exit_status(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* The rest of the output and the status, for two seconds at most. */
+/* The rest of the output and the status, for two seconds at most. The first
+ * terminal may come after the end of a short command. */
 static void say_goodbye(struct server *s)
 {
     unsigned char code = (unsigned char)exit_status(s->status);
     for (int i = 0; i < 1000 && read_terminal(s); i++)
         ;
+    for (int i = 0;
+         i < FIRST_WAIT_S * 100 && !s->was_attached && !is_asked_to_end; i++) {
+        struct pollfd fd = {.fd = s->listener, .events = POLLIN};
+        poll(&fd, 1, 10);
+        take_client(s);
+    }
     if (s->client < 0)
         return;
     pty_frame(&s->to_client, 'x', &code, 1);

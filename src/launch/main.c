@@ -15,7 +15,9 @@
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
  *     (engine/identity.h). Only work and ckpt in STATE/jobs/N are given to the
  *     user; they and all on the way below STATE must be folders and no links.
- * (5) Only processes with firn's mark of this state folder and job are killed.
+ * (5) Only processes with firn's mark of this state folder and job, or in
+ *     control groups with that mark, are killed.
+ * (6) With a limit (--memory-max, ...) no attempt is started without it.
  *
  * One request at a time; a request takes some milliseconds.
  */
@@ -42,9 +44,10 @@
 static struct {
     const char *state, *socket, *user, *group, *shepherd;
     unsigned long uid_min;
-    struct identity own; /* of firnd */
-    gid_t members;       /* the group of (3) */
-    bool has_cells;      /* control groups */
+    struct identity own;       /* of firnd */
+    gid_t members;             /* the group of (3) */
+    struct cell_limits limits; /* of each attempt */
+    int cells;                 /* version of control groups; 0: none */
 } options = {.shepherd = "/usr/bin/firnd", .uid_min = 1000};
 
 /* --- users --------------------------------------------------------------- */
@@ -166,9 +169,11 @@ static void start(const struct launchmsg *msg, const struct passwd *entry,
     }
     pid_t pid = fork();
     if (pid == 0) {
-        if (options.has_cells)
-            cell_enter(msg->job, msg->attempt, options.own.uid,
-                       options.own.gid);
+        if (!cell_enter(msg->mark, msg->job, msg->attempt, options.own.uid,
+                        options.own.gid)) {
+            error = ENOTSUP; /* (6) */
+            _exit(write(ends[1], &error, sizeof error) < 0 ? 126 : 127);
+        }
         run_shepherd(msg, entry, user, ends[1]);
     }
     if (pid < 0)
@@ -198,8 +203,7 @@ static long end_job(const struct launchmsg *msg)
     long n = 0;
     snprintf(mark, sizeof mark, "FIRN_HERD=%s-%d-", msg->mark, msg->job);
     const char *const starts[] = {mark};
-    if (options.has_cells)
-        n += cell_end(msg->job);
+    n += cell_end(msg->mark, msg->job);
     procs_each_variable(starts, 1, kill_one, &n);
     return n;
 }
@@ -287,13 +291,72 @@ static int wrong(const char *text, const char *word)
     return 2;
 }
 
+/* 64G, 900M or a number; -1: neither. */
+static int64_t read_size(const char *text)
+{
+    char *end = NULL;
+    int shift = 0;
+    long long n = strtoll(text, &end, 10);
+    if (strcmp(end, "K") == 0 || strcmp(end, "M") == 0 ||
+        strcmp(end, "G") == 0 || strcmp(end, "T") == 0)
+        shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 40;
+    else if (*end != '\0' || end == text)
+        return -1;
+    return n > 0 && n < 1 << 20 ? (int64_t)n << shift : shift == 0 ? n : -1;
+}
+
+static int open_cells(void)
+{
+    static const char *const words[] = {
+        "without control groups: this host has none that root can write",
+        "in control groups of their own (version 1)",
+        "in control groups of their own (version 2)"};
+    const char *lacks = NULL;
+    options.cells = cell_open(&options.limits, &lacks);
+    if (lacks != NULL)
+        return wrong("this host has no control groups that limit ", lacks);
+    fprintf(stderr, "firn-launch: jobs run %s\n", words[options.cells]);
+    return 0;
+}
+
+static const char help[] =
+    "usage: firn-launch --state DIR --socket PATH --user NAME "
+    "--group NAME\n"
+    "                   [--shepherd PROGRAM] [--uid-min N] "
+    "[--memory-max SIZE]\n"
+    "                   [--pids-max N] [--cpus-max N]\n"
+    "Runs as root and starts jobs as the users who submitted "
+    "them, for firnd.\n\n"
+    "  --state DIR         firnd's state directory\n"
+    "  --socket PATH       socket to listen on; firnd's option "
+    "--launcher\n"
+    "  --user NAME         user that firnd runs as\n"
+    "  --group NAME        group whose members may run jobs\n"
+    "  --shepherd PROGRAM  path of firnd (default: "
+    "/usr/bin/firnd)\n"
+    "  --uid-min N         lowest user number that may run jobs "
+    "(default: 1000)\n"
+    "  --memory-max SIZE   memory of each attempt of a job, e.g. "
+    "64G (default: no\n"
+    "                      limit)\n"
+    "  --pids-max N        processes and threads of each attempt "
+    "(default: no limit)\n"
+    "  --cpus-max N        processors of each attempt, in time "
+    "(default: no limit)";
+
 static int read_options(int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"state", 1, NULL, 'd'},    {"socket", 1, NULL, 's'},
-        {"user", 1, NULL, 'u'},     {"group", 1, NULL, 'g'},
-        {"shepherd", 1, NULL, 'p'}, {"uid-min", 1, NULL, 'm'},
-        {"help", 0, NULL, 'h'},     {0}};
+    static const struct option table[] = {{"state", 1, NULL, 'd'},
+                                          {"socket", 1, NULL, 's'},
+                                          {"user", 1, NULL, 'u'},
+                                          {"group", 1, NULL, 'g'},
+                                          {"shepherd", 1, NULL, 'p'},
+                                          {"uid-min", 1, NULL, 'm'},
+                                          {"memory-max", 1, NULL, 'M'},
+                                          {"pids-max", 1, NULL, 'P'},
+                                          {"cpus-max", 1, NULL, 'C'},
+                                          {"help", 0, NULL, 'h'},
+                                          {0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;)
         switch (c) {
         case 'd':
@@ -314,21 +377,21 @@ static int read_options(int argc, char **argv)
         case 'm':
             options.uid_min = strtoul(optarg, NULL, 10);
             break;
+        case 'M':
+            options.limits.memory_bytes = read_size(optarg);
+            if (options.limits.memory_bytes <= 0)
+                return wrong("--memory-max is not like 64G or 900M: ", optarg);
+            break;
+        case 'P':
+        case 'C':
+            *(c == 'P' ? &options.limits.pids : &options.limits.cpus) =
+                read_size(optarg);
+            if (read_size(optarg) <= 0 || read_size(optarg) > 1 << 22)
+                return wrong("not a number of processes or processors: ",
+                             optarg);
+            break;
         case 'h':
-            puts("usage: firn-launch --state DIR --socket PATH --user NAME "
-                 "--group NAME\n"
-                 "                   [--shepherd PROGRAM] [--uid-min N]\n"
-                 "Runs as root and starts jobs as the users who submitted "
-                 "them, for firnd.\n\n"
-                 "  --state DIR         firnd's state directory\n"
-                 "  --socket PATH       socket to listen on; firnd's option "
-                 "--launcher\n"
-                 "  --user NAME         user that firnd runs as\n"
-                 "  --group NAME        group whose members may run jobs\n"
-                 "  --shepherd PROGRAM  path of firnd (default: "
-                 "/usr/bin/firnd)\n"
-                 "  --uid-min N         lowest user number that may run jobs "
-                 "(default: 1000)");
+            puts(help);
             exit(0);
         default:
             return 2;
@@ -363,11 +426,9 @@ int main(int argc, char **argv)
         return wrong("this program must run as root", "");
     signal(SIGCHLD, SIG_IGN); /* children that end leave nothing behind */
     signal(SIGPIPE, SIG_IGN);
-    options.has_cells = cell_open();
-    fprintf(stderr, "firn-launch: jobs run %s\n",
-            options.has_cells ? "in control groups of their own (version 2)"
-                              : "without control groups: this host has no "
-                                "cgroup version 2 that root can write");
+    code = open_cells();
+    if (code != 0)
+        return code;
     int fd = listen_at(options.socket);
     if (fd < 0)
         return wrong("cannot listen on ", options.socket);

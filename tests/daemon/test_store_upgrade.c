@@ -6,6 +6,7 @@
  * change of a step that was released would make firnd move the state file of
  * every user aside as damaged; here it makes a test fail instead.
  *
+ * The schemas behind the last release may change still, and have no file yet.
  * FIRN_UPDATE=1 writes the file of the newest schema if there is none, by the
  * program sqlite3; it never changes a file.
  */

@@ -72,9 +72,29 @@ as "${tag}a" "$lab/firn" submit -- true >"$tmp/out" 2>&1 &&
 out_has "runs all jobs as its own user"
 end_firnd
 
-"$launcher" --state "$lab/state" --socket "$lab/run/launch" --user "${tag}d" \
-    --group "${tag}g" --shepherd "$lab/firnd" --uid-min 1 2>>"$tmp/err" &
-root_daemon=$!
+# With limits, where this host has control groups for them.
+limits="--memory-max 200M --pids-max 300 --cpus-max 3"
+start_launcher()
+{
+    # shellcheck disable=SC2086 # several words
+    "$launcher" --state "$lab/state" --socket "$lab/run/launch" \
+        --user "${tag}d" --group "${tag}g" --shepherd "$lab/firnd" --uid-min 1 \
+        $limits 2>"$tmp/launcher" &
+    root_daemon=$!
+}
+is_up_or_over()
+{
+    [ -S "$lab/run/launch" ] || ! kill -0 "$root_daemon" 2>/dev/null
+}
+start_launcher
+await "the launcher neither listens nor ends" is_up_or_over
+if [ ! -S "$lab/run/launch" ]; then
+    grep -q 'no control groups that limit' "$tmp/launcher" ||
+        fail "the launcher ended: $(cat "$tmp/launcher")"
+    echo "# without limits: $(cat "$tmp/launcher")"
+    limits=
+    start_launcher
+fi
 await "there is no launcher" test -S "$lab/run/launch"
 start_firnd --launcher "$lab/run/launch"
 
@@ -113,6 +133,34 @@ out_has "$lab/state/jobs/1/work"
 ! grep -q '^[A-Z][A-Z][A-Z]' "$tmp/out" || fail "the job reached too far"
 [ "$(stat -c %U "$lab/state/jobs/1/work/mine")" = "${tag}a" ] ||
     fail "its file is not its user's"
+
+# The groups of the job have the limits, and its user cannot leave them.
+sleeper=$(pgrep -u "${tag}a" -x sleep)
+limit_of() # CONTROLLER FILE: of the group of the job
+{
+    group=$(sed -n "s/^[0-9]*:\(.*,\)*$1\(,[^:]*\)*:\(.*\)/\3/p" "/proc/$sleeper/cgroup")
+    cat "/sys/fs/cgroup/$1$group/$2" 2>/dev/null ||
+        cat "/sys/fs/cgroup$(sed -n 's/^0:://p' "/proc/$sleeper/cgroup" |
+            sed 's|/firn[-/][^/]*$||')/$3"
+}
+if [ -n "$limits" ] && [ ! -e /sys/fs/cgroup/cgroup.controllers ]; then
+    [ "$(limit_of memory memory.limit_in_bytes memory.max)" = 209715200 ] ||
+        fail "the job has no limit of memory: $(cat "/proc/$sleeper/cgroup")"
+    [ "$(limit_of pids pids.max pids.max)" = 300 ] || fail "no limit of processes"
+    [ "$(limit_of cpu cpu.cfs_quota_us cpu.max)" = 300000 ] || fail "no limit of processors"
+    as "${tag}a" sh -c "echo $sleeper >/sys/fs/cgroup/memory/cgroup.procs" 2>/dev/null &&
+        fail "a user leaves the control group"
+fi
+if [ -n "$limits" ]; then
+    as "${tag}a" curl -sf --unix-socket "$socket" -H 'Content-Type: application/yaml' \
+        --data-binary 'name: hog
+run: [/bin/sh, -c, "head -c 900M /dev/zero | tail -c 900M | wc -c"]
+gpus: 1' http://firn/v1/jobs >/dev/null || fail "job hog was not taken"
+    hog_is_over() { api GET /jobs/hog | grep -q -e '"ended_s": [1-9]'; }
+    await "the job with too much memory does not end" hog_is_over
+    as "${tag}a" "$lab/firn" logs hog >"$tmp/out"
+    ! grep -qx 943718400 "$tmp/out" || fail "a job has more memory than its limit"
+fi
 
 # Another user sees the job, and not its log; cannot end it.
 as "${tag}b" "$lab/firn" ls >"$tmp/out" || fail "firn ls of another user"

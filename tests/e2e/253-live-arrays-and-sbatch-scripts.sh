@@ -29,4 +29,22 @@ out_has "script word 0,1 1"
 run 0 submit --wait --gpus 1 --name new "$tmp/job.sh" again
 run 0 logs new
 out_has "script again 0 1"
+
+# A template is found by its name; values replace its placeholders.
+mkdir -p "$tmp/config/firn/templates"
+export XDG_CONFIG_HOME="$tmp/config"
+cat >"$tmp/config/firn/templates/greet.yaml" <<'END'
+name: greet-{{whom}}
+run: [sh, -c, "echo {{word:hello}} {{whom}}"]
+gpus: 1
+END
+run 0 submit --wait --template greet --with whom=ann
+run 0 logs greet-ann
+out_has "hello ann"
+run 1 submit --template greet
+err_has "no value for {{whom}}: give --with whom=VALUE"
+run 1 submit --template greet --with whom=ann --with wrod=hi
+err_has "--with wrod=hi"
+run 2 submit --template greeting
+err_has "there is no template 'greeting'"
 down

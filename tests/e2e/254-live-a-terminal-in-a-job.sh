@@ -84,6 +84,13 @@ again.expect(rb"mark=kept\r\n")
 code = again.status()
 assert code == 7, code
 END
+# A command that ends at once: its output and status come all the same.
+cat >>"$tmp/terminal.py" <<'END'
+brief = Terminal("run", "-it", "--", "sh", "-c", "echo brief words; exit 5")
+brief.expect(rb"brief words\r\n")
+code = brief.status()
+assert code == 5, code
+END
 timeout 240 python3 "$tmp/terminal.py" "$FIRN" 2>"$tmp/why" ||
     fail "a terminal: $(cat "$tmp/why")"
 "$FIRN" wait shell 2>/dev/null
