@@ -29,5 +29,6 @@ in_order()
 }
 
 in_order icefrog
+in_order firn
 in_order themis
 exit 0
