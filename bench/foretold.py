@@ -44,7 +44,7 @@ class Firnd:
         command = [os.path.join(args.bin, "firnd"), "--state", os.path.join(folder, "state"),
                    "--socket", self.socket, "--allow-root", "--policy", policy,
                    "--set", "local.pass-env=PYTHONPATH,FIRN_TRAIN_LIB,CUBLAS_WORKSPACE_CONFIG"]
-        if not args.torch:
+        if not args.torch or args.device == "cpu":
             command += ["--gpus", args.gpus]
         for setting in args.set:
             command += ["--set", setting]
@@ -120,9 +120,9 @@ def torch_jobs(args, folder):
     for i in range(args.jobs):
         app = draw.choice(sorted(apps))
         epochs = max(1, round(apps[app] * args.length))
-        words = [sys.executable, program, "--device", "cuda", "--samples", "12000",
-                 "--epochs", str(epochs)]
-        out.append((f"j{i}", app, 1, words, 8 + 2.0 * epochs, at))
+        words = [sys.executable, program, "--device", args.device, "--samples",
+                 "12000" if args.device == "cuda" else "300", "--epochs", str(epochs)]
+        out.append((f"j{i}", app, 1, words, 2.0 * epochs, at))
         at += draw.expovariate(1) * args.gap
     return out
 
@@ -240,6 +240,8 @@ def main():
     parse.add_argument("--bar", type=float, default=0, help="percent; 0: none")
     parse.add_argument("--plan", action="store_true", help="ask firn plan before each submit")
     parse.add_argument("--torch", action="store_true")
+    parse.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
+                       help="of PyTorch jobs; cpu: on declared GPUs, to try the script")
     parse.add_argument("--show", action="store_true")
     parse.add_argument("--keep", action="store_true", help="keep the state folders")
     args = parse.parse_args()
