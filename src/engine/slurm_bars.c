@@ -103,6 +103,20 @@ void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
     tell(slurm, id);
 }
 
+void slurm_bars_node(struct slurm *slurm, firn_node_id node)
+{
+    for (size_t i = 0; i < slurm->bars.n; i++) {
+        struct slurm_bar *bar = &slurm->bars.at[i];
+        uint64_t bit = (uint64_t)1 << node % 64;
+        if (bar->nodes == NULL || (bar->nodes[node / 64] & bit) == 0)
+            continue;
+        bar->nodes[node / 64] &= ~bit;
+        if (!(bar->all_s > bar->nodes_s)) /* all nodes were barred */
+            bar->all_s = 0;
+        tell(slurm, bar->job);
+    }
+}
+
 bool slurm_bars(struct slurm *slurm, firn_job_id id, struct firn_bars *out)
 {
     const struct slurm_bar *bar = find(slurm, id);
