@@ -22,6 +22,7 @@
 #include <string.h>
 
 static const double first_s = 2, longest_s = 60;
+static const double nodes_s = 5;    /* the shortest bar of nodes */
 static const double forget_s = 600; /* refusals that long ago do not count */
 
 static struct slurm_bar *find(const struct slurm *slurm, firn_job_id id)
@@ -94,7 +95,7 @@ void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
         firn_node_id node = alloc->parts[i].node;
         bar->nodes[node / 64] |= (uint64_t)1 << node % 64;
     }
-    bar->nodes_s = slurm_now_s(slurm) + longest_s;
+    bar->nodes_s = slurm_now_s(slurm) + fmax(nodes_s, wait_s(bar)); /* (2) */
     size_t nbarred = 0;
     for (size_t w = 0; w < words; w++)
         nbarred += (size_t)__builtin_popcountll(bar->nodes[w]);
