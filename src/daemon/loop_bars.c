@@ -34,6 +34,13 @@ static void look(struct loop *loop, const struct track *track)
                                          .words = {.why = bars.why}});
         return;
     }
+    if (!(is_barred && bars.until_s > now_s) && track->again_s > now_s &&
+        job->reason ==
+            LIVE_BECAUSE_ENGINE) { /* its bar ended before its time */
+        desk_track(&loop->desk, job->id)->again_s = 0;
+        loop_happens_why(loop, job, LIFE_RETRY_DUE, NULL);
+        return;
+    }
     if (desk_job(&loop->desk, track) == NULL)
         return;
     round_bar(loop->desk.round, track->round_id, is_barred ? bars.nodes : NULL);

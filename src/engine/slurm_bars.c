@@ -22,6 +22,7 @@
 #include <string.h>
 
 static const double first_s = 2, longest_s = 60;
+static const double nodes_s = 5;    /* the shortest bar of nodes */
 static const double forget_s = 600; /* refusals that long ago do not count */
 
 static struct slurm_bar *find(const struct slurm *slurm, firn_job_id id)
@@ -94,13 +95,27 @@ void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
         firn_node_id node = alloc->parts[i].node;
         bar->nodes[node / 64] |= (uint64_t)1 << node % 64;
     }
-    bar->nodes_s = slurm_now_s(slurm) + longest_s;
+    bar->nodes_s = slurm_now_s(slurm) + fmax(nodes_s, wait_s(bar)); /* (2) */
     size_t nbarred = 0;
     for (size_t w = 0; w < words; w++)
         nbarred += (size_t)__builtin_popcountll(bar->nodes[w]);
     if (nbarred == slurm->hosts.n) /* it blocks no job behind it */
         bar->all_s = bar->nodes_s;
     tell(slurm, id);
+}
+
+void slurm_bars_node(struct slurm *slurm, firn_node_id node)
+{
+    for (size_t i = 0; i < slurm->bars.n; i++) {
+        struct slurm_bar *bar = &slurm->bars.at[i];
+        uint64_t bit = (uint64_t)1 << node % 64;
+        if (bar->nodes == NULL || (bar->nodes[node / 64] & bit) == 0)
+            continue;
+        bar->nodes[node / 64] &= ~bit;
+        if (!(bar->all_s > bar->nodes_s)) /* all nodes were barred */
+            bar->all_s = 0;
+        tell(slurm, bar->job);
+    }
 }
 
 bool slurm_bars(struct slurm *slurm, firn_job_id id, struct firn_bars *out)

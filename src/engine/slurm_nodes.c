@@ -138,6 +138,8 @@ static void see_state(struct slurm *slurm, firn_node_id id,
         return;
     host->is_up = is_up;
     host->is_drained = is_leaving;
+    if (is_up)
+        slurm_bars_node(slurm, id);
     slurm_report(slurm,
                  (struct firn_event){.kind = is_up ? FIRN_EVENT_NODE_UP
                                                    : FIRN_EVENT_NODE_DOWN,

@@ -254,11 +254,14 @@ bool slurm_is_refusal(const struct command_done *done);
  * time. */
 void slurm_bar_all(struct slurm *slurm, firn_job_id id, double for_s,
                    const char *why);
-/* For a minute: at most that many GPUs; not on the nodes of `alloc`. */
+/* For a minute: at most that many GPUs. For 5, 8, ... 60 s: not on the nodes of
+ * `alloc`. */
 void slurm_bar_gpus(struct slurm *slurm, firn_job_id id, int gpus_max,
                     const char *why);
 void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
                      const struct firn_alloc *alloc, const char *why);
+/* The node is up again, and barred to no job. */
+void slurm_bars_node(struct slurm *slurm, firn_node_id node);
 /* As firn_engine_def.bars. */
 bool slurm_bars(struct slurm *slurm, firn_job_id id, struct firn_bars *out);
 /* Ends bars whose time has come. */
