@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """one_policy.py - the policy firn against the best of all others, by workload.
 
-Runs every workload of the table below under firn and under all other policies
-with their useful options, in honest simulation (`firn repro`), and prints one
+Runs every workload of the table below under firn and under the candidates for
+the best other policy (with --all: all of them) with their useful options, in honest simulation (`firn repro`), and prints one
 row a workload: the best other policy by mean JCT, firn's mean JCT over it, the
 same ratio of the 99th percentile against the least of any policy within 5 % of
 the best mean, both policies' mean finish-time fairness (rho), and firn's share
@@ -48,7 +48,7 @@ OTHERS = [  # (label, policy, options)
     ("rubick", "rubick", ""),
     ("fifo", "fifo", ""),
 ]
-# Those that were within 20 % of the best on some workload; --all runs the rest.
+# Candidates for the best; --all runs the rest too.
 CONTENDERS = {"icefrog-batch+", "icefrog+", "sia", "pollux", "ymir+", "ymir",
               "easyscale+", "srtf", "sjf-bsbf+", "frenzy+", "rubick"}
 
@@ -128,9 +128,11 @@ WORKLOADS = {  # name: cluster, options, traces to tune on, to report, seeds
                      'profiles: builtin, share: "yes", restart-cost: 60',
                      [SAMPLE % (120, "101..104", TASKS)],
                      [SAMPLE % (120, "1..8", TASKS)], 1),
-    "philly gangs": ("20x8:v100", "restart-cost: 30",
-                     ["thin:40 philly/philly_jobs.csv"],
-                     ["thin:50 philly/philly_jobs.csv"], 1),
+    "philly gangs": ("8x8:v100", "restart-cost: 30",
+                     ["gen:--jobs 300 --load 1 --duration-max 1d --seed "
+                      "{101..103}"],
+                     ["gen:--jobs 300 --load 1 --duration-max 1d --seed "
+                      "{1..6}"], 1),
     "rubick": ("8x8:a800", 'profiles: data, restart-cost: 260, interval: 60, '
                'charge-first-start: "yes"',
                ["draw:300,{21..23},0.515,num_gpus "
@@ -239,6 +241,41 @@ def row(name, args, cache):
     return "| " + " | ".join(cells) + " |"
 
 
+def draw(rows, path):
+    """Bars of firn's mean JCT over the best other's; dots with noise."""
+    left, wide, high = 150, 420, 20
+    tall = high * len(rows) + 50
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" '
+           'font-family="sans-serif" font-size="12">' % (left + wide + 70, tall),
+           '<rect width="100%" height="100%" fill="white"/>']
+
+    def x(ratio):
+        return left + wide * ratio / 1.1
+
+    for tick in (0, 0.25, 0.5, 0.75, 1):
+        out.append('<line x1="%.1f" x2="%.1f" y1="25" y2="%d" stroke="%s"/>' %
+                   (x(tick), x(tick), tall - 20,
+                    "black" if tick == 1 else "#ddd"))
+        out.append('<text x="%.1f" y="%d" text-anchor="middle">%g</text>' %
+                   (x(tick), tall - 5, tick))
+    out.append('<text x="%d" y="15">mean JCT of firn over that of the best '
+               'other policy; dots: with noise</text>' % left)
+    for i, (name, ratio, noisy) in enumerate(rows):
+        y = 30 + high * i
+        out.append('<text x="%d" y="%d" text-anchor="end">%s</text>' %
+                   (left - 8, y + 12, name))
+        out.append('<rect x="%d" y="%d" width="%.1f" height="14" '
+                   'fill="%s"/>' % (left, y, x(ratio) - left,
+                                    "#4a90b8" if ratio <= 1 else "#c66"))
+        out.append('<text x="%.1f" y="%d" fill="white" text-anchor="end">%.2f'
+                   '</text>' % (x(ratio) - 4, y + 12, ratio))
+        if noisy is not None:
+            out.append('<circle cx="%.1f" cy="%d" r="3.5" fill="#222"/>' %
+                       (x(noisy), y + 7))
+    with open(path, "w") as file:
+        file.write("\n".join(out + ["</svg>"]) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -248,6 +285,7 @@ def main():
     parser.add_argument("--noise", action="store_true", help="a noisy column")
     parser.add_argument("--all", action="store_true", help="all policies")
     parser.add_argument("--cache", help="file for results of other policies")
+    parser.add_argument("--svg", help="also draw the ratios into this file")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--firn", default="build/firn")
     args = parser.parse_args()
@@ -260,9 +298,18 @@ def main():
     head += ["ratio with noise"] if args.noise else []
     print("| " + " | ".join(head) + " |")
     print("| --- | --- " + "| ---: " * (len(head) - 2) + "|")
+    drawn = []
     for name in WORKLOADS:
-        if re.search(args.only, name):
-            print(row(name, args, cache), flush=True)
+        if not re.search(args.only, name):
+            continue
+        line = row(name, args, cache)
+        print(line, flush=True)
+        cells = [c.strip() for c in line.split("|")]
+        if len(cells) > 9:
+            drawn.append((name, float(cells[4]),
+                          float(cells[9]) if args.noise else None))
+    if args.svg:
+        draw(drawn, args.svg)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@
  */
 #include "loop.h"
 #include <fcntl.h>
+#include <firn/task.h>
 #include <firn/train.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -467,30 +468,58 @@ static void close_loop(struct loop *loop)
         loop->model.close(&loop->model);
 }
 
-/* The co-trained job, if this model can train one. */
-static bool find_mate(struct loop loops[2], struct firn_mate *mate,
-                      model_open *open)
+/* Opens the co-trained job: a stage of the pipeline switch, in its thread. */
+struct opening {
+    struct loop *loop;
+    const struct firn_mate *mate;
+    model_open *open;
+    bool is_open;
+};
+
+static enum firn_status open_mate(void *arg, struct firn_error *err)
 {
-    if (loops[0].model.ncommon == 0 || !firn_mate_find(mate))
-        return false;
+    struct opening *of = arg;
+    (void)err; /* open_loop() prints what is wrong */
+    of->is_open =
+        open_loop(of->loop, of->mate->argc, of->mate->argv, of->open) == 0;
+    return FIRN_OK;
+}
+
+/* Opens the job of this process and, in a thread beside it, the co-trained one:
+ * its data and its weights are ready when both begin. Returns 0, or the
+ * program's exit status; `has_mate`: there is one that this model can train. */
+static int open_both(struct loop loops[2], int argc, char **argv,
+                     model_open *open, struct firn_mate *mate, bool *has_mate)
+{
+    struct opening of = {&loops[1], mate, open, false};
+    const struct firn_switch_stage stage = {"data and weights", open_mate, &of};
+    struct firn_switch *beside = NULL;
+    struct firn_switch_times times = {0};
     loops[1].is_mate = true;
-    if (mate->argc > 0 &&
-        open_loop(&loops[1], mate->argc, mate->argv, open) == 0 &&
-        loops[1].model.ncommon == loops[0].model.ncommon) {
-        loops[1].options.quiet |= loops[0].options.quiet;
-        return true;
-    }
-    firn_mate_free(mate);
-    return false;
+    if (firn_mate_find(mate) && mate->argc > 0 &&
+        firn_switch_start(&beside, &stage, 1, NULL) != FIRN_OK)
+        beside = NULL;
+    int code = open_loop(&loops[0], argc, argv, open);
+    if (beside != NULL)
+        firn_switch_take(beside, &times, NULL);
+    *has_mate = code == 0 && of.is_open && loops[0].model.ncommon > 0 &&
+                loops[1].model.ncommon == loops[0].model.ncommon;
+    if (!*has_mate)
+        return code;
+    loops[1].options.quiet |= loops[0].options.quiet;
+    if (!loops[0].options.quiet)
+        printf("opened job %s beside this one in %.3f s, waited %.3f s\n",
+               mate->job, times.prepare_s, times.waited_s);
+    return code;
 }
 
 int loop_main(int argc, char **argv, model_open *open)
 {
     struct loop loops[2] = {0};
     struct firn_mate mate = {0};
+    bool has_mate = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    int code = open_loop(&loops[0], argc, argv, open);
-    bool has_mate = code == 0 && find_mate(loops, &mate, open);
+    int code = open_both(loops, argc, argv, open, &mate, &has_mate);
     if (code == 0)
         code = run(loops, has_mate ? &mate : NULL);
     close_loop(&loops[0]);

@@ -32,7 +32,7 @@ why()
     libmicrohttpd-dev) echo "the daemon's HTTP API" ;;
     libjansson-dev) echo "reads and writes JSON" ;;
     libsodium-dev) echo "tokens; trainers on several hosts" ;;
-    zlib1g-dev) echo "the example trainers read compressed pictures" ;;
+    zlib1g-dev) echo "example trainers read compressed pictures, firnd packs answers" ;;
     libcmocka-dev) echo "unit tests" ;;
     clang) echo "second compiler, fuzzing" ;;
     libclang-*) echo "sanitizer and fuzzing runtime of clang" ;;

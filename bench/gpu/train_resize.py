@@ -8,6 +8,7 @@ slow first step counts. Writes resize.csv: a line for each change.
 
     python3 train_resize.py --out DIR                   # GPU, about 10 minutes
     python3 train_resize.py --out DIR --rounds 3 --restarts 0       # joins only
+    python3 train_resize.py --out DIR --rounds 2 --restarts 0 --send
     python3 train_resize.py --device cpu --out DIR --models resnet18-32,gpt-small
 """
 import csv
@@ -25,7 +26,7 @@ import torch
 from models import MODELS, RandomData, Basic, build, loss_of, resnet, transformer
 
 from firn.join import Board
-from firn.torch import Elastic
+from firn.torch import Elastic, peers, preparing
 
 V = 2
 # For a CPU: pictures of 32 x 32, and a small decoder.
@@ -65,8 +66,15 @@ def make(name, device):
     return model, Held(data.x, data.y), batch
 
 
-def worker(name, device, log):
+def refuse(*_):
+    """As where processes may not read each other's memory."""
+    raise peers.OfferError("--send")
+
+
+def worker(name, device, log, sends):
     """A process of the job: trains until it is told to stop, a line a step."""
+    if sends:
+        preparing.Offer = refuse
     if device == "cuda":
         torch.cuda.set_device(0)
     torch.set_num_threads(1 if device == "cpu" else torch.get_num_threads())
@@ -103,8 +111,9 @@ def worker(name, device, log):
 class Job:
     """The job's processes and their supervisor."""
 
-    def __init__(self, name, device, folder):
+    def __init__(self, name, device, folder, sends):
         self.name, self.device, self.folder = name, device, folder
+        self.sends = sends
         self.log = os.path.join(folder, "steps")
         self.board, self.attempt, self.children = None, 0, []
 
@@ -117,7 +126,7 @@ class Job:
             env["FIRN_JOIN_ORDER"] = str(order)
         return subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), "--worker",
-             json.dumps([self.name, self.device, self.log])],
+             json.dumps([self.name, self.device, self.log, self.sends])],
             env=env, pass_fds=[self.board.fd])
 
     def start(self, nprocs):
@@ -217,6 +226,8 @@ def main():
     parser.add_argument("--restarts", type=int, default=2)
     parser.add_argument("--settle", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--send", action="store_true",
+                        help="send state through host memory, not read it")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     ends = time.monotonic() + args.seconds
@@ -225,7 +236,7 @@ def main():
         if name not in MODELS and name not in SMALL:
             raise SystemExit(f"no model '{name}'")
         with tempfile.TemporaryDirectory() as folder:
-            job = Job(name, args.device, folder)
+            job = Job(name, args.device, folder, args.send)
             job.start(1)
             try:
                 for turn in range(args.rounds):

@@ -127,6 +127,10 @@ struct firn_forecast_def {
      * MAY be NULL: firn_view_costs() says what holds then. */
     void (*costs)(void *state, const struct firn_job *job,
                   struct firn_costs *out);
+    /* Is `slowdown` of the two a guess, because no pair like them was seen? MAY
+     * be NULL: it never is. */
+    bool (*is_guess)(void *state, const struct firn_job *job,
+                     const struct firn_job *other);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -143,6 +147,10 @@ FIRN_API int firn_view_gpus_max(const struct firn_view *view,
 FIRN_API double firn_view_slowdown(const struct firn_view *view,
                                    const struct firn_job *job,
                                    const struct firn_job *other);
+/* Is it a guess? Sharing once tells what it really is. */
+FIRN_API bool firn_view_slowdown_is_guess(const struct firn_view *view,
+                                          const struct firn_job *job,
+                                          const struct firn_job *other);
 /* The same with `job` run in `way` and `other` in `other_way`; 0: the ways make
  * no difference. */
 FIRN_API double firn_view_slowdown_in(const struct firn_view *view,

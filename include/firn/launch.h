@@ -81,6 +81,12 @@ struct firn_launch {
     const int *executors; /* workers on each GPU, by GPU type of the cluster;
                              NULL: one */
     const char *user;     /* that submitted the job; NULL: not known */
+    /* For an engine on another scheduler (Slurm), checked: further options of
+     * the command that submits the job, and of the one that starts its workers,
+     * each list ended by NULL; or NULL. */
+    const char *const *submit_options, *const *step_options;
+    double attempt_limit_s; /* time limit of an attempt; 0: not set */
+    const char *constraint; /* features of its nodes; "" or NULL: none */
 };
 
 struct firn_engine_host {

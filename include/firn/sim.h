@@ -30,6 +30,13 @@ struct firn_resize_cost {
     struct firn_cost cost;
 };
 
+/* A job of `app` beside one of `other` on the same GPUs: step time over that
+ * alone, >= 1. */
+struct firn_pair_slowdown {
+    const char *app, *other;
+    double slowdown;
+};
+
 /* How wrong predictions and reports are. The truth stays as it is. All 0: not
  * at all. The first two are deviations of a normal distribution, 0.5 is half of
  * the value; the others are limits of a uniform one. See sim/noise.h. */
@@ -162,6 +169,9 @@ struct firn_sim_options {
                              * without one is its group */
     const char *usage_path; /* with `accounts`: GPU-hours of each, as CSV; NULL:
                              * no file */
+    const struct firn_pair_slowdown *pairs; /* measured pairs of applications
+                                             * that have no profile */
+    size_t npairs;
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -3,6 +3,7 @@ import { el, swap } from './dom.js';
 import { store, now_s, usage, over } from './store.js';
 import { count, number, percent, safeName, isOver } from './words.js';
 import { setColourBy, tintOf } from './shared.js';
+import { get } from './net.js';
 
 const DAY_S = 86400;
 
@@ -30,11 +31,36 @@ function table() {
       cell(u.holds), cell(u.runs), cell(u.waits), cell(u.asked), cell(u.done), cell(u.failed)))));
 }
 
+/* Projects and their members, as `firn shares` prints them; null without --shares. */
+function claims(shares) {
+  if (!shares || !shares.enabled) return null;
+  const cell = text => el('td', { class: 'num' }, text);
+  const quota = (used, most) => (most ? `${number(used)} of ${number(most)}` : number(used));
+  const tenth = value => Math.round(value * 10) / 10;
+  const row = (a, indent) => el('tr', {}, el('td', {}, `${indent}${safeName(a.name)}`), cell(number(a.share)), cell(quota(a.gpus, a.quota_gpus)),
+    cell(number(tenth(a.past_gpus))), cell(percent(a.part)), cell(quota(tenth(a.window_gpu_hours), a.quota_gpu_hours)), el('td', {}, a.borrow ? 'yes' : 'no'));
+  const of = kind => shares.accounts.filter(a => a.kind === kind);
+  const rows = of('project').flatMap(p => [row(p, ''), ...of('member').filter(m => m.project === p.name).map(m => row(m, '\u2003'))]);
+  return el('table', { class: 'plain' }, el('thead', {}, el('tr', {}, ['project, user', 'share', 'GPUs', 'past GPUs', 'part', 'GPU hours of the window', 'borrows'].map((t, i) => el('th', { scope: 'col', class: i && i < 6 ? 'num' : null }, t)))), el('tbody', {}, rows));
+}
+
+const SHARES_S = 10;
+
 export function users(main) {
-  const body = el('div', { class: 'scroll' }), note = el('p', { class: 'dim' });
-  main.replaceChildren(el('div', { class: 'bar' }, el('h1', {}, 'Users'), el('span', { class: 'dim' }, 'the last 24 hours; half of a GPU counts as half')), el('section', { class: 'panel' }, body), note);
+  const body = el('div', { class: 'scroll' }), note = el('p', { class: 'dim' }), below = el('div', { class: 'scroll' }), panel = el('section', { class: 'panel', hidden: true }, el('h2', {}, 'Shares and quotas'), below);
+  let asked_s = 0;
+  /* At most every SHARES_S; a firnd that cannot answer shows no table. */
+  async function ask() {
+    if (now_s() < asked_s + SHARES_S) return;
+    asked_s = now_s();
+    const table = claims(await get('/shares').catch(() => null));
+    panel.hidden = table === null;
+    if (table) swap(below, table);
+  }
+  main.replaceChildren(el('div', { class: 'bar' }, el('h1', {}, 'Users'), el('span', { class: 'dim' }, 'the last 24 hours; half of a GPU counts as half')), el('section', { class: 'panel' }, body), note, panel);
   function update() {
     swap(body, table());
+    ask();
     note.textContent = store.spansSince_s > now_s() - DAY_S + 60 ? 'firnd has more changes than it shows at once: the first hours are left out.' : '';
   }
   return { title: 'Users', update };

@@ -39,7 +39,8 @@ static const struct flags_page page = {
     .about =
         "Replays the job history of firnd on its nodes under other "
         "scheduling policies and prints the table of 'firn sim'. Each job "
-        "needs the GPU time that it needed before.\nThe simulation assumes "
+        "needs the GPU time that it needed before. Starts, resizes and shared "
+        "GPUs cost what firnd has measured.\nThe simulation assumes "
         "that every job can be preempted.",
     .table = table,
 };
@@ -79,6 +80,71 @@ static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
     return FIRN_OK;
 }
 
+/* What firnd has measured, as values of options of `firn sim`. */
+struct measured {
+    struct firn_buf pairs, resizes; /* empty: nothing */
+    bool has_starts;
+};
+
+static void put_app(struct measured *out, const json_t *app)
+{
+    const char *name = answer_text(app, "app");
+    double pause_s = answer_number(app, "pause_s", -1);
+    out->has_starts = out->has_starts || answer_number(app, "start_s", 0) > 0;
+    if (pause_s < 0 || *name == '\0' || strpbrk(name, ",=+") != NULL)
+        return;
+    buf_printf(&out->resizes, "%s%s=%.6f/%.6f", out->resizes.n > 0 ? "," : "",
+               name, pause_s, answer_number(app, "prepare_s", 0));
+    if (answer_number(app, "slowdown", 0) >= 1)
+        buf_printf(&out->resizes, "/%.6f", answer_number(app, "slowdown", 1));
+}
+
+static void put_pair(struct measured *out, const json_t *pair)
+{
+    const char *app = answer_text(pair, "app");
+    const char *other = answer_text(pair, "other");
+    double slowdown = answer_number(pair, "slowdown", 0);
+    if (*app == '\0' || *other == '\0' || strpbrk(app, ",=+") != NULL ||
+        strpbrk(other, ",=+") != NULL || !(slowdown >= 1))
+        return;
+    buf_printf(&out->pairs, "%s%s+%s=%.6f", out->pairs.n > 0 ? "," : "", app,
+               other, slowdown);
+}
+
+/* An older firnd knows no costs: that is no failure. */
+static void fetch_measured(struct live *live, struct measured *out)
+{
+    json_t *answer = NULL;
+    struct firn_error ignored = {0};
+    if (client_get(live->client, "/v1/costs", &answer, &ignored) != FIRN_OK)
+        return;
+    const json_t *apps = answer_list(answer, "apps");
+    const json_t *pairs = answer_list(answer, "pairs");
+    for (size_t i = 0; i < json_array_size(apps); i++)
+        put_app(out, json_array_get(apps, i));
+    for (size_t i = 0; i < json_array_size(pairs); i++)
+        put_pair(out, json_array_get(pairs, i));
+    json_decref(answer);
+}
+
+/* The options behind the first `argc`; returns how many words there are. */
+static int add_measured(struct measured *measured, char **argv, int argc)
+{
+    static char charge[] = "--charge-first-start", pairs[] = "--pair-slowdown",
+                resizes[] = "--resize-cost";
+    if (measured->has_starts)
+        argv[argc++] = charge;
+    if (measured->pairs.n > 0) {
+        argv[argc++] = pairs;
+        argv[argc++] = measured->pairs.at;
+    }
+    if (measured->resizes.n > 0) {
+        argv[argc++] = resizes;
+        argv[argc++] = measured->resizes.at;
+    }
+    return argc;
+}
+
 static int simulate(struct live *live, const struct args *args, char *path,
                     char *cluster)
 {
@@ -90,7 +156,7 @@ static int simulate(struct live *live, const struct args *args, char *path,
     char sim[] = "sim", trace_flag[] = "--trace", cluster_flag[] = "--cluster",
          policy_flag[] = "--policy", out_flag[] = "-o", json[] = "json",
          plain[] = "table", report_flag[] = "--report";
-    char *argv[12] = {sim,          trace_flag, path,
+    char *argv[16] = {sim,          trace_flag, path,
                       cluster_flag, cluster,    policy_flag,
                       policy,       out_flag,   live->is_json ? json : plain};
     int argc = 9;
@@ -98,7 +164,13 @@ static int simulate(struct live *live, const struct args *args, char *path,
         argv[argc++] = report_flag;
         argv[argc++] = report;
     }
-    return cmd_sim(argc, argv);
+    struct measured measured = {0};
+    fetch_measured(live, &measured);
+    argc = add_measured(&measured, argv, argc);
+    int rc = cmd_sim(argc, argv);
+    buf_release(&measured.pairs);
+    buf_release(&measured.resizes);
+    return rc;
 }
 
 static int whatif(struct live *live, const struct args *args, double last_s)
@@ -116,7 +188,8 @@ static int whatif(struct live *live, const struct args *args, double last_s)
     } else {
         buf_printf(&path, "%s/history.csv", folder.at);
         if (put_cluster(live, &cluster, &err) == FIRN_OK &&
-            live_trace_write(live, path.at, last_s, &njobs, &err) == FIRN_OK &&
+            live_trace_write(live, path.at, last_s, true, &njobs, &err) ==
+                FIRN_OK &&
             njobs == 0)
             firn_fail(&err, FIRN_EDATA,
                       "no job submitted in this time has run");

@@ -33,16 +33,16 @@ static bool take(void *arg, struct firn_bytes piece)
 }
 
 enum firn_status live_trace_write(struct live *live, const char *path,
-                                  double last_s, size_t *njobs,
+                                  double last_s, bool has_costs, size_t *njobs,
                                   struct firn_error *err)
 {
     enum { HEAD_LINES = 2 };
     struct fetching f = {.path = path, .err = err};
     struct firn_buf query = {0};
     struct firn_error closing = {0};
-    buf_puts(&query, "/v1/trace");
+    buf_printf(&query, "/v1/trace?costs=%d", has_costs);
     if (last_s > 0)
-        buf_printf(&query, "?since=%.0f", fmax(moment_now_s() - last_s, 0));
+        buf_printf(&query, "&since=%.0f", fmax(moment_now_s() - last_s, 0));
     enum firn_status status =
         client_stream(live->client, query.at, take, &f, err);
     buf_release(&query);

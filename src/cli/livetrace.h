@@ -7,10 +7,11 @@
 /* Writes to `path`, or to standard output if NULL. `last_s` above 0: only jobs
  * submitted in the last `last_s` seconds. The file is opened when the first
  * bytes arrive, so that an earlier failure leaves an existing file unchanged.
- * Sets
+ * `has_costs`: durations are of the training alone, and restart costs as
+ * measured. Sets
  * `*njobs`, unless NULL, to the number of rows. */
 enum firn_status live_trace_write(struct live *live, const char *path,
-                                  double last_s, size_t *njobs,
+                                  double last_s, bool has_costs, size_t *njobs,
                                   struct firn_error *err);
 
 #endif

@@ -116,6 +116,36 @@ static enum firn_status set_resize(void *at, const char *value,
     return status;
 }
 
+/* --pair-slowdown: "APP+OTHER=1.3". */
+static enum firn_status set_pairs(void *at, const char *value,
+                                  struct firn_error *err)
+{
+    struct sim_args *args = at;
+    struct words pieces = {0};
+    enum firn_status status = flag_words(&pieces, value, err);
+    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
+        const char *plus = strchr(pieces.at[i], '+');
+        const char *equals = strrchr(pieces.at[i], '=');
+        struct firn_pair_slowdown pair;
+        if (plus == NULL || equals == NULL || equals < plus ||
+            !str_double(equals + 1, &pair.slowdown) || !(pair.slowdown >= 1) ||
+            pair.slowdown > 1e6) {
+            status = firn_fail(err, FIRN_EINVAL,
+                               "'%s' is not APP+OTHER=SLOWDOWN, with a "
+                               "slowdown of 1 at least",
+                               pieces.at[i]);
+            break;
+        }
+        words_add(&args->apps, pieces.at[i], (size_t)(plus - pieces.at[i]));
+        words_add(&args->apps, plus + 1, (size_t)(equals - plus - 1));
+        pair.app = args->apps.at[args->apps.n - 2];
+        pair.other = args->apps.at[args->apps.n - 1];
+        vec_add(&args->pairs, pair);
+    }
+    words_release(&pieces);
+    return status;
+}
+
 /* --trace: a list separated by commas, unless a file of that whole name
  * exists. */
 static enum firn_status set_trace(void *at, const char *value,
@@ -393,6 +423,11 @@ static const struct flag table[] = {
      "relative error of reports and predictions: throughput=X,sharing=X,"
      "transfer=X,report=X,iterations=X (0.1 is 10 %); see docs/profiles.md",
      set_noise, OPTION(noise)},
+    {"pair-slowdown", 0, "PAIRS",
+     "step time of application APP beside OTHER on the same GPUs over that "
+     "alone, without profiles: APP+OTHER=X; separate several by commas; other "
+     "pairs go by --share-slowdown",
+     set_pairs, 0},
     {"restart-cost", 0, "COST",
      "time without progress after a restart: TIME for jobs that name no cost, "
      "APP=TIME for one application, all=TIME for every job; separate several "
@@ -614,6 +649,8 @@ static int check(struct sim_args *args)
     args->options.nrestarts = args->restarts.n;
     args->options.resize_costs = args->resizes.at;
     args->options.nresize_costs = args->resizes.n;
+    args->options.pairs = args->pairs.at;
+    args->options.npairs = args->pairs.n;
     return rc;
 }
 
@@ -654,5 +691,6 @@ void simargs_release(struct sim_args *args)
     words_release(&args->explains);
     vec_release(&args->restarts);
     vec_release(&args->resizes);
+    vec_release(&args->pairs);
     firn_cluster_release(&args->cluster);
 }

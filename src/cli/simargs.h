@@ -18,10 +18,16 @@ struct sim_resizes {
     size_t n, cap;
 };
 
+struct sim_pairs {
+    struct firn_pair_slowdown *at; /* as above */
+    size_t n, cap;
+};
+
 struct sim_args {
     struct words traces, policies, settings, replays, apps, explains;
     struct sim_restarts restarts;
     struct sim_resizes resizes;
+    struct sim_pairs pairs;
     const char *report_path; /* of a page; NULL: none */
     const char *cluster_text, *out_dir;
     enum firn_sim_format format;

@@ -58,8 +58,8 @@ int trace_export(int argc, char **argv)
         return rc;
     rc = live_open(&live, &page, &args.live);
     if (rc < 0)
-        rc = live_trace_write(&live, args.out, args.last_s, NULL, &err) ==
-                     FIRN_OK
+        rc = live_trace_write(&live, args.out, args.last_s, false, NULL,
+                              &err) == FIRN_OK
                  ? 0
                  : live_failed(&live, &err);
     live_close(&live);

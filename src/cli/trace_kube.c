@@ -1,9 +1,9 @@
 /* trace_kube.c - pods of Kubernetes as jobs.
  *
  * Reads 'kubectl get pods -A -o json'. A pod that asks for GPUs and has ended
- * is a job: submitted at metadata.creationTimestamp, run from the first start
- * of a container to the last end, on the GPUs of all its containers. The
- * namespace becomes the group.
+ * is a job: submitted at metadata.creationTimestamp, run from status.startTime,
+ * from when on it holds its GPUs, to the end of its last container, on the GPUs
+ * of all its containers. The namespace becomes the group.
  *
  * (1) GPUs are resources whose name ends with "/gpu" (nvidia.com/gpu,
  *     amd.com/gpu), or with "/gpu.shared": then the job may share. Limits
@@ -130,16 +130,14 @@ static void take_value(struct kube *kube, unsigned depth)
         take_resource(kube, key, text, &pod->request);
     else if (is_at(kube, depth,
                    "status containerStatuses [] state terminated "
-                   "startedAt"))
-        take_time(&pod->start_s, text, false);
-    else if (is_at(kube, depth,
-                   "status containerStatuses [] state terminated "
                    "finishedAt"))
         take_time(&pod->end_s, text, true);
     else if (is_at(kube, depth,
                    "status containerStatuses [] state running startedAt"))
         pod->is_running = true;
-    else if (is_at(kube, depth, "status startTime"))
+    else if (is_at(kube, depth, "status startTime") ||
+             is_at(kube, depth,
+                   "status containerStatuses [] state terminated startedAt"))
         take_time(&pod->start_s, text, false);
 }
 

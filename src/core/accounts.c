@@ -201,6 +201,9 @@ int accounts_of(struct accounts *accounts, const struct firn_job_spec *spec)
 
 void accounts_update(struct accounts *accounts, const struct accounts *from)
 {
+    for (size_t i = 0; i < accounts->list.n; i++) /* the same mean GPUs */
+        accounts->list.at[i].used_gpu_s *=
+            from->half_life_s / accounts->half_life_s;
     accounts->half_life_s = from->half_life_s;
     accounts->window_s = from->window_s;
     accounts->slice_s = from->slice_s;

@@ -101,6 +101,15 @@ double firn_view_slowdown(const struct firn_view *view,
     return forecast->slowdown(view->forecaster, job, other);
 }
 
+bool firn_view_slowdown_is_guess(const struct firn_view *view,
+                                 const struct firn_job *job,
+                                 const struct firn_job *other)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    return forecast != NULL && forecast->is_guess != NULL &&
+           forecast->is_guess(view->forecaster, job, other);
+}
+
 double firn_view_slowdown_in(const struct firn_view *view,
                              const struct firn_job *job,
                              const struct firn_way *way,

@@ -90,6 +90,13 @@ void forecaster_save_pairs(const struct forecaster *forecaster,
                            struct firn_buf *out);
 void forecaster_load_pairs(struct forecaster *forecaster, const char *text);
 
+/* Calls `pair` for every pair of applications that was seen on shared GPUs,
+ * with the step time of the first beside the second over that alone. */
+typedef void forecaster_pair(void *arg, const char *app, const char *other,
+                             double slowdown);
+void forecaster_each_pair(const struct forecaster *forecaster,
+                          forecaster_pair *pair, void *arg);
+
 /* Another job may have the slot; what was learned of applications stays. */
 void forecaster_forget(struct forecaster *forecaster,
                        struct forecaster_key key);
@@ -109,6 +116,10 @@ int forecaster_gpus_max(struct forecaster *forecaster,
 double forecaster_slowdown(struct forecaster *forecaster,
                            struct forecaster_job job,
                            struct forecaster_job other);
+/* Does it rest on no measurement of the two, nor of either beside another? */
+bool forecaster_slowdown_is_guess(struct forecaster *forecaster,
+                                  struct forecaster_job job,
+                                  struct forecaster_job other);
 /* The same with both run in these ways; 0: they make no difference. */
 double forecaster_slowdown_in(struct forecaster *forecaster,
                               struct forecaster_job job,

@@ -143,6 +143,19 @@ void forecaster_load_pairs(struct forecaster *f, const char *text)
     }
 }
 
+void forecaster_each_pair(const struct forecaster *f, forecaster_pair *pair,
+                          void *arg)
+{
+    size_t n = nprofiles(f) + f->pair_names.n;
+    for (size_t a = 0; f->pairs_storage != NULL && a < n; a++)
+        for (size_t b = 0; b < n && b < f->pairs.napps; b++) {
+            size_t at = a * f->pairs.napps + b;
+            if (a < f->pairs.napps && f->pairs.pair_weight[at] > 0)
+                pair(arg, name_of(f, (int)a), name_of(f, (int)b),
+                     fmax(f->pairs.pair_mean[at], 1));
+        }
+}
+
 /* --- slowdowns ----------------------------------------------------------- */
 
 /* What live jobs showed of a pair over what the profile says; 1 without
@@ -212,4 +225,21 @@ double forecaster_slowdown(struct forecaster *f, struct forecaster_job job,
     size_t at = (size_t)a * f->pairs.napps + (size_t)b;
     double weight = f->pairs.pair_weight[at];
     return (measured + weight * f->pairs.pair_mean[at]) / (1 + weight);
+}
+
+bool forecaster_slowdown_is_guess(struct forecaster *f,
+                                  struct forecaster_job job,
+                                  struct forecaster_job other)
+{
+    if (f->priors.is_recorded)
+        return false;
+    int profile = outlook_of(f, job.key, job.job)->pair_app;
+    if (profile >= 0 &&
+        firn_profile_beside(&f->priors.known->profiles.at[profile],
+                            other.job->spec.app) > 0)
+        return false;
+    int a = number_of(f, job.job->spec.app);
+    int b = number_of(f, other.job->spec.app);
+    return a < 0 || b < 0 || f->pairs_storage == NULL ||
+           firn_pairs_xi(&f->pairs, (size_t)a, (size_t)b).extrapolated;
 }

@@ -23,6 +23,9 @@
  * stops is core's own step, not the policy's: borrowed GPUs are taken back
  * under policies that do not preempt, too.
  *
+ * Whole GPUs are dealt. Under policies that share and do not preempt, jobs that
+ * may share are let in behind the decision, to join others on their GPUs.
+ *
  * A job that is reached but finds too few GPUs left is let in all the same and
  * takes nothing: whether it blocks the queue or is passed over is the policy's
  * rule. Jobs whose deadline is near come before all claims.
@@ -173,6 +176,8 @@ static void line_up(struct division *d)
 
 static struct account *account_at(const struct division *d, int at)
 {
+    if (d->accounts == NULL)
+        FIRN_BUG("a job has account %d, and there are no accounts", at);
     return &d->accounts->list.at[at];
 }
 
@@ -550,6 +555,15 @@ static void open_and_close(struct division *d)
     }
 }
 
+/* May waiting jobs join running ones on their GPUs? Under a policy that
+ * preempts they could as well take their place: then whole GPUs are dealt. */
+static bool may_join(const struct state *state)
+{
+    unsigned does = state->policy->does;
+    return (does & (FIRN_DOES_SHARE | FIRN_DOES_MERGE)) &&
+           !(does & FIRN_DOES_PREEMPT) && state->cluster.jobs_per_gpu > 1;
+}
+
 size_t gate_divide(struct gate *gate, struct state *state, double now_s,
                    struct arena *scratch, struct gate_stop **stops)
 {
@@ -564,10 +578,8 @@ size_t gate_divide(struct gate *gate, struct state *state, double now_s,
         .preempts = state->policy->does & FIRN_DOES_PREEMPT,
         .resizes = state->policy->does & FIRN_DOES_RESIZE,
     };
-    bool shares = state->policy->does & (FIRN_DOES_SHARE | FIRN_DOES_MERGE);
-    d.crowd = shares && state->cluster.jobs_per_gpu > 1
-                  ? state->cluster.jobs_per_gpu
-                  : 1;
+    d.crowd =
+        gate->is_again && may_join(state) ? state->cluster.jobs_per_gpu : 1;
     for (int t = 0; t < state->cluster.ntypes; t++) {
         left[t] = state->map.types[t].up * d.crowd;
         d.left_all += left[t];
@@ -635,11 +647,14 @@ double gate_next_s(const struct state *state, double now_s)
 bool gate_has_room(struct gate *gate, const struct state *state)
 {
     int most = state->map.free_gpus;
-    bool any = false;
-    if (gate->is_again || most == 0 || gate->npassed == 0)
+    bool any = false, joins = may_join(state);
+    if (gate->is_again || (most == 0 && !joins) ||
+        (gate->npassed == 0 && !joins))
         return false;
     for (const struct state_job *sj = state->first; sj && !any; sj = sj->after)
-        any = sj->gated == GATE_SHARE && sj->job.spec.gpus_min <= most;
+        any = sj->gated == GATE_SHARE &&
+              (sj->job.spec.gpus_min <= most ||
+               (joins && (sj->job.spec.may_share || sj->job.spec.may_merge)));
     gate->is_again = any;
     return any;
 }

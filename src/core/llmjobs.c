@@ -145,11 +145,11 @@ static int largest_node(const struct firn_cluster *cluster, firn_type_id type)
 /* How fast GPUs of a type train. A cluster that gives a known type another
  * speed than firn's makes it compute as much faster or slower. */
 static struct firn_llm_speed speed_of(const struct firn_cluster *cluster,
-                                      firn_type_id id)
+                                      firn_type_id id, double reference)
 {
     const struct firn_gpu_type *type = &cluster->types[id];
     const struct type_known *known = type_find(type->name);
-    double to_v100 = type->speed * reference_speed(cluster);
+    double to_v100 = type->speed * reference;
     struct firn_llm_speed speed = firn_llm_speed_of(type->name, to_v100);
     if (known != NULL && known->speed != to_v100) {
         double factor = to_v100 / known->speed;
@@ -174,13 +174,19 @@ static struct firn_llm_speed slower(struct firn_llm_speed a,
     };
 }
 
+static struct llmgpus gpus_of(const struct firn_cluster *cluster,
+                              firn_type_id type, double reference)
+{
+    return (struct llmgpus){.mem_gib = cluster->types[type].mem_gib,
+                            .speed = speed_of(cluster, type, reference),
+                            .node = largest_node(cluster, type),
+                            .most = cluster->types[type].ngpus};
+}
+
 struct llmgpus llmjobs_gpus_of(const struct firn_cluster *cluster,
                                firn_type_id type)
 {
-    return (struct llmgpus){.mem_gib = cluster->types[type].mem_gib,
-                            .speed = speed_of(cluster, type),
-                            .node = largest_node(cluster, type),
-                            .most = cluster->types[type].ngpus};
+    return gpus_of(cluster, type, reference_speed(cluster));
 }
 
 struct llmspot llmjobs_packed_on(const struct llmgpus *of, int gpus, int nodes)
@@ -217,12 +223,13 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
 {
     struct llmspot spot = {.gpus = alloc->ngpus,
                            .nodes = firn_alloc_nodes(alloc)};
+    double reference = reference_speed(cluster);
     unsigned each = 0;
     for (int i = 0, next; i < alloc->nparts; i = next) {
         firn_node_id node = alloc->parts[i].node;
         firn_type_id id = cluster->nodes[node].type;
         const struct firn_gpu_type *type = &cluster->types[id];
-        struct firn_llm_speed speed = speed_of(cluster, id);
+        struct firn_llm_speed speed = speed_of(cluster, id, reference);
         int gpus = 0;
         for (next = i; next < alloc->nparts && alloc->parts[next].node == node;
              next++)
@@ -615,12 +622,15 @@ struct reach {
 static void find_reach(struct reach *out, const struct firn_cluster *cluster,
                        uint32_t types, int gpus_max)
 {
-    *out = (struct reach){.ntypes = cluster->ntypes};
+    double reference = reference_speed(cluster);
+    out->ntypes = cluster->ntypes;
+    out->node = out->most = 0;
     for (int type = 0; type < cluster->ntypes; type++) {
         struct llmgpus *of = &out->of[type];
+        *of = (struct llmgpus){0};
         if (!(types >> type & 1))
             continue;
-        *of = llmjobs_gpus_of(cluster, type);
+        *of = gpus_of(cluster, type, reference);
         if (of->most > gpus_max)
             of->most = gpus_max;
         out->node = of->node > out->node ? of->node : out->node;

@@ -22,6 +22,7 @@
  * place a job with barred nodes.
  */
 #include "core/plan.h"
+#include "base/str.h"
 #include "core/place.h"
 #include <limits.h>
 #include <stdarg.h>
@@ -534,7 +535,10 @@ void firn_plan_note(struct firn_plan *plan, const struct firn_job *job,
     struct plan_note note = {.job = job->id};
     va_list args;
     va_start(args, fmt);
-    vsnprintf(note.text, sizeof note.text, fmt, args);
+    if (strcmp(fmt, "%s") == 0) /* ready: printf takes ten times as long */
+        str_copy(note.text, sizeof note.text, va_arg(args, const char *));
+    else
+        vsnprintf(note.text, sizeof note.text, fmt, args);
     va_end(args);
     vec_add(&plan->notes, note);
 }

@@ -24,6 +24,7 @@
 #include "daemon/audit.h"
 #include "daemon/book.h"
 #include "daemon/http.h"
+#include "daemon/livecosts.h"
 #include "daemon/livemetrics.h"
 #include <firn/policy.h>
 
@@ -113,6 +114,13 @@ struct api_host {
     /* The same of all jobs at once. */
     enum firn_status (*forecast)(void *arg, struct firn_buf *json,
                                  struct firn_error *err);
+    /* Appends a JSON object: what starts, stops, resizes and shared GPUs were
+     * measured to cost, by application. MAY be NULL. */
+    void (*costs)(void *arg, struct firn_buf *json);
+    /* The mean of a cost of an application; < 0: none. MAY be NULL. */
+    double (*cost)(void *arg, const char *app, enum livecost which);
+    /* Step time of one application beside the other / alone; MAY be NULL. */
+    double (*slowdown)(void *arg, const char *app, const char *other);
     /* Predicts what a submit of the ask would do; changes nothing. */
     enum firn_status (*plan)(void *arg, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);

@@ -52,6 +52,17 @@ void api_ask_forecast(struct api_call *call)
     answer(call, status, &json, &err);
 }
 
+void api_ask_costs(struct api_call *call)
+{
+    const struct api_host *host = &call->api->host;
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    if (!api_has(call, host->costs != NULL))
+        return;
+    host->costs(host->arg, &json);
+    answer(call, FIRN_OK, &json, &err);
+}
+
 void api_ask_plan(struct api_call *call)
 {
     const struct api_host *host = &call->api->host;

@@ -23,20 +23,6 @@ static const char POLICY[] =
     "data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'";
 
-/* Is the word in the list "gzip, br;q=0.5", and not with q=0? */
-static bool accepts(const char *list, const char *word)
-{
-    size_t n = strlen(word);
-    for (; list != NULL; list = strchr(list, ',')) {
-        list += strspn(list, ", \t");
-        if (strncasecmp(list, word, n) != 0 || strcspn(list, ",; \t") != n)
-            continue;
-        const char *q = list + n + strspn(list + n, "; \t");
-        return strncmp(q, "q=", 2) != 0 || strtod(q + 2, NULL) > 0;
-    }
-    return false;
-}
-
 /* Does the browser have these bytes? "W/" is put before tags by proxies. */
 static bool has_tag(const char *list, const char *tag)
 {
@@ -50,7 +36,7 @@ static void serve(struct api_call *call, const struct board_file *file)
         http_refuse(exchange, 404, "not-found", "the board has no such file");
         return;
     }
-    bool is_packed = accepts(http_header(exchange, "Accept-Encoding"), "gzip");
+    bool is_packed = http_accepts(exchange, "gzip");
     http_set_header(exchange, "Content-Security-Policy", POLICY);
     http_set_header(exchange, "Referrer-Policy", "no-referrer");
     http_set_header(exchange, "Cache-Control", "no-cache");

@@ -73,6 +73,7 @@ void api_self_metrics(struct api_call *call)
         return;
     count_jobs(host->metrics, host->book);
     count_nodes(host->metrics, host);
+    api_sums_count(host->metrics, host);
     metrics_set(host->metrics, METRIC_TROUBLE, 0,
                 host->trouble != NULL && host->trouble(host->arg) != NULL);
     metrics_set(host->metrics, METRIC_STREAMS, 0, call->api->nstreams);

@@ -5,6 +5,10 @@
  * job that ran on several sets of GPUs has the `gpus` of its last attempt. The
  * job's number is added to its name, since names in a trace are unique.
  *
+ * With `costs=1` run times are of the training alone: without the mean start of
+ * the application, which becomes the row's restart_s, and without what the job
+ * lost to others on its GPUs, by the measured slowdown of the pair.
+ *
  * `since` leaves out jobs submitted before, in seconds since 1970.
  */
 #include "base/arena.h"
@@ -12,19 +16,25 @@
 #include "daemon/apiwork.h"
 #include "daemon/jobfile.h"
 #include "daemon/past.h"
+#include "daemon/recover.h"
 #include "trace/write.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool add_attempt(void *arg, const struct store_attempt *attempt)
-{
-    if (attempt->end >= 0)
-        past_add(arg, attempt->held, attempt->ended_s - attempt->started_s);
-    return true;
-}
+/* An attempt on shared GPUs. */
+struct shared {
+    firn_job_id job;
+    const char *app; /* in the arena */
+    double began_s, ended_s;
+    struct firn_alloc held; /* parts owned */
+};
 
 struct trace {
     struct store *store;
+    const struct api_host *host;
+    bool has_costs; /* durations are of the training alone */
+    VEC(struct shared) shared;
     struct firn_cluster cluster;
     bool knows_cluster;
     struct arena arena; /* of the specs' texts */
@@ -33,6 +43,101 @@ struct trace {
     struct firn_error err;
     enum firn_status status;
 };
+
+/* --- what of an attempt was training --------------------------------------
+ */
+
+static double cost_of(const struct trace *trace, const char *app,
+                      enum livecost which)
+{
+    const struct api_host *host = trace->host;
+    double cost = host->cost != NULL ? host->cost(host->arg, app, which) : -1;
+    return cost > 0 ? cost : 0;
+}
+
+static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int k = 0; k < b->nparts; k++)
+            if (a->parts[i].node == b->parts[k].node &&
+                a->parts[i].board == b->parts[k].board &&
+                (a->parts[i].gpus & b->parts[k].gpus) != 0)
+                return true;
+    return false;
+}
+
+/* Seconds that it lost to other jobs on its GPUs, by the measured slowdown. */
+static double lost_s(const struct trace *trace, const struct shared *mine)
+{
+    const struct api_host *host = trace->host;
+    double lost = 0;
+    for (size_t i = 0; i < trace->shared.n && host->slowdown != NULL; i++) {
+        const struct shared *other = &trace->shared.at[i];
+        double from_s = fmax(mine->began_s, other->began_s);
+        double both_s = fmin(mine->ended_s, other->ended_s) - from_s;
+        if (other->job == mine->job || !(both_s > 0) ||
+            !overlap(&mine->held, &other->held))
+            continue;
+        double xi = host->slowdown(host->arg, mine->app, other->app);
+        if (xi > 1 && xi < 1e3)
+            lost += both_s * (1 - 1 / xi);
+    }
+    return lost;
+}
+
+struct adding {
+    struct trace *trace;
+    const struct live_job *job;
+    struct past *past;
+};
+
+/* From its first step on. */
+static bool read_shared(const struct adding *adding,
+                        const struct store_attempt *attempt, struct shared *out)
+{
+    const char *app = adding->job->ask.app;
+    *out =
+        (struct shared){.job = adding->job->id,
+                        .app = app,
+                        .began_s = attempt->started_s +
+                                   cost_of(adding->trace, app, LIVECOST_START),
+                        .ended_s = attempt->ended_s};
+    return attempt->end >= 0 && attempt->held != NULL &&
+           recover_alloc(attempt->held, &out->held);
+}
+
+static bool add_shared(void *arg, const struct store_attempt *attempt)
+{
+    const struct adding *adding = arg;
+    struct shared shared;
+    if (!read_shared(adding, attempt, &shared))
+        return true;
+    shared.app = arena_strdup(&adding->trace->arena, shared.app);
+    if (shared.held.is_shared && shared.ended_s > shared.began_s)
+        vec_add(&adding->trace->shared, shared);
+    else
+        mem_free(shared.held.parts);
+    return true;
+}
+
+static bool add_attempt(void *arg, const struct store_attempt *attempt)
+{
+    const struct adding *adding = arg;
+    const struct trace *trace = adding->trace;
+    double ran_s = attempt->ended_s - attempt->started_s;
+    struct shared mine;
+    if (attempt->end < 0)
+        return true;
+    if (trace->has_costs && read_shared(adding, attempt, &mine)) {
+        double trained_s = mine.ended_s - mine.began_s;
+        if (mine.held.is_shared)
+            trained_s -= lost_s(trace, &mine);
+        ran_s = fmax(trained_s, 0.05 * ran_s);
+        mem_free(mine.held.parts);
+    }
+    past_add(adding->past, attempt->held, ran_s);
+    return true;
+}
 
 static const char *row_name(struct trace *trace, const struct live_job *job)
 {
@@ -58,6 +163,9 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     spec.types = arena_strdup(&trace->arena, spec.types);
     spec.is_nominal = false; /* it was seen */
     past_spec(past, &spec);
+    double start_s = cost_of(trace, spec.app, LIVECOST_START);
+    if (trace->has_costs && start_s > 0)
+        spec.restart_s = start_s;
     vec_add(&trace->specs, spec);
 }
 
@@ -70,12 +178,24 @@ static bool add_job(void *arg, struct live_job *job)
         .may_stop = job->ask.can_checkpoint || job->ask.may_restart};
     if (live_state_is_over(job->state) && job->attempt > 0 &&
         job->submitted_s >= trace->since_s) {
+        struct adding adding = {trace, job, &past};
         trace->status = store_each_attempt(trace->store, job->id, add_attempt,
-                                           &past, &trace->err);
+                                           &adding, &trace->err);
         if (trace->status == FIRN_OK && past.starts.n > 0)
             add_spec(trace, job, &past);
     }
     past_release(&past);
+    live_job_free(job);
+    return trace->status == FIRN_OK;
+}
+
+static bool add_sharer(void *arg, struct live_job *job)
+{
+    struct trace *trace = arg;
+    struct adding adding = {trace, job, NULL};
+    if (job->attempt > 0)
+        trace->status = store_each_attempt(trace->store, job->id, add_shared,
+                                           &adding, &trace->err);
     live_job_free(job);
     return trace->status == FIRN_OK;
 }
@@ -111,16 +231,24 @@ static void open_cluster(struct trace *trace, const struct api_host *host)
 
 void api_trace_get(struct api_call *call)
 {
-    struct trace trace = {.store = call->api->host.store};
+    struct trace trace = {.store = call->api->host.store,
+                          .host = &call->api->host};
     struct firn_buf out = {0};
-    int64_t since;
+    int64_t since, has_costs;
     size_t nbad;
-    if (!api_query_int(call, "since", INT64_MAX, 0, &since))
+    if (!api_query_int(call, "since", INT64_MAX, 0, &since) ||
+        !api_query_int(call, "costs", 1, 0, &has_costs))
         return;
+    trace.has_costs = has_costs != 0;
     trace.since_s = (double)since;
     open_cluster(&trace, &call->api->host);
-    enum firn_status status =
-        store_each_job(trace.store, true, add_job, &trace, &nbad, &trace.err);
+    enum firn_status status = FIRN_OK;
+    if (trace.has_costs)
+        status = store_each_job(trace.store, true, add_sharer, &trace, &nbad,
+                                &trace.err);
+    if (status == FIRN_OK)
+        status = store_each_job(trace.store, true, add_job, &trace, &nbad,
+                                &trace.err);
     if (status == FIRN_OK)
         status = trace.status;
     if (status == FIRN_OK) {
@@ -131,5 +259,8 @@ void api_trace_get(struct api_call *call)
     }
     firn_cluster_release(&trace.cluster);
     vec_release(&trace.specs);
+    for (size_t i = 0; i < trace.shared.n; i++)
+        mem_free(trace.shared.at[i].held.parts);
+    vec_release(&trace.shared);
     arena_release(&trace.arena);
 }

@@ -139,4 +139,7 @@ void api_json_log(struct firn_buf *out, const struct api *api,
 #include "daemon/routes.def"
 #undef ROUTE
 
+/* Sets the metrics by user, queue and GPU type. */
+void api_sums_count(struct metrics *metrics, const struct api_host *host);
+
 #endif

@@ -8,6 +8,7 @@
  * operator's word that the network is private (--listen-plain).
  */
 #include "base/str.h"
+#include "core/jobvalue.h"
 #include "daemon/access.h"
 #include "daemon/config.h"
 #include <string.h>
@@ -87,6 +88,13 @@ enum firn_status config_check_values(const struct config *config,
                              switches[i].name, switches[i].text);
     FIRN_TRY(check_lists(config, err));
     FIRN_TRY(check_listen(config, err));
+    double after_s = 0;
+    const char *should = config->idle_after != NULL
+                             ? value_time_s(config->idle_after, &after_s)
+                             : NULL;
+    if (should != NULL)
+        return firn_fail(err, FIRN_EINVAL, "'idle-after' is '%.60s', not %s",
+                         config->idle_after, should);
     const struct {
         const char *name, *text;
     } counts[] = {{"jobs-max", config->jobs_max},

@@ -17,6 +17,7 @@
 #define _DEFAULT_SOURCE
 #include "base/buf.h"
 #include "base/mem.h"
+#include "core/accounts.h"
 #include "daemon/config.h"
 #include <errno.h>
 #include <firn/cluster.h>
@@ -110,6 +111,16 @@ static enum firn_status verify_group(const char *name, struct firn_error *err)
     return firn_fail(err, FIRN_EINVAL, "socket-group: no group '%.60s'", name);
 }
 
+static enum firn_status verify_shares(const char *path, struct firn_error *err)
+{
+    struct accounts *accounts = NULL;
+    if (path == NULL)
+        return FIRN_OK;
+    FIRN_TRY(accounts_load(&accounts, path, err));
+    accounts_free(accounts);
+    return FIRN_OK;
+}
+
 enum firn_status config_verify(struct config *config, struct firn_error *err)
 {
     const char *token = NULL, *certificate = NULL, *key = NULL;
@@ -123,6 +134,7 @@ enum firn_status config_verify(struct config *config, struct firn_error *err)
         return err->status;
     FIRN_TRY(verify_engine(config, err));
     FIRN_TRY(verify_group(config->socket_group, err));
+    FIRN_TRY(verify_shares(config->shares, err));
     if (config->notify_command != NULL &&
         access(config->notify_command, X_OK) != 0)
         return firn_fail(err, FIRN_EINVAL,

@@ -25,6 +25,7 @@
 #include "daemon/abilities.h"
 #include "daemon/dock.h"
 #include "daemon/partner.h"
+#include "daemon/slurmask.h"
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -91,6 +92,7 @@ struct launchtext {
     int executors[FIRN_TYPES_MAX];
     const char *trouble; /* NULL: all folders are there */
     const char *settings[10];
+    const char *submit[SLURMASK_MAX], *step[SLURMASK_MAX];
 };
 
 void dock_launch_free(struct dock *dock)
@@ -316,6 +318,12 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
                       : -1,
     };
     launch_others(dock, job, out);
+    slurmask_submit(ask, &dock->launch->text, dock->launch->submit);
+    slurmask_step(ask, &dock->launch->text, dock->launch->step);
+    out->submit_options = dock->launch->submit;
+    out->step_options = dock->launch->step;
+    out->attempt_limit_s = ask->slurm_time_s;
+    out->constraint = ask->slurm_constraint;
     for (int t = 0; t < FIRN_TYPES_MAX; t++)
         dock->launch->executors[t] = job->executors[t];
     out->executors = dock->launch->executors;

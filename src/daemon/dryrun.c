@@ -120,6 +120,15 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(dry->loop->desk.forecast, a, b);
 }
 
+static bool is_guess(void *state, const struct firn_job *job,
+                     const struct firn_job *other)
+{
+    const struct dryrun *dry = state;
+    struct liveforecast_job a = {book_id(dry, job), job};
+    struct liveforecast_job b = {book_id(dry, other), other};
+    return liveforecast_slowdown_is_guess(dry->loop->desk.forecast, a, b);
+}
+
 static double slowdown_in(void *state, const struct firn_job *job,
                           const struct firn_way *way,
                           const struct firn_job *other,
@@ -177,6 +186,7 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .is_guess = is_guess,
                                                       .slowdown_in =
                                                           slowdown_in,
                                                       .load = load,
@@ -336,7 +346,13 @@ static bool end_one(struct dryrun *dry, struct firn_error *err)
     dry->now_s = end_s > dry->now_s ? end_s : dry->now_s;
     if (pinned >= 0) {
         note_end(dry, dry->pinned.at[pinned].id);
+        const struct track *track =
+            desk_track(&dry->loop->desk, dry->pinned.at[pinned].id);
         round_unblock(dry->round, dry->pinned.at[pinned].blocked);
+        if (dry->accounts != NULL && track != NULL &&
+            track->outside_member >= 0)
+            accounts_hold_outside(dry->accounts, track->outside_member,
+                                  -track->blocked.ngpus, dry->now_s);
         dry->pinned.at[pinned] = dry->pinned.at[--dry->pinned.n];
         return true;
     }

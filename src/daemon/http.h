@@ -112,6 +112,8 @@ int http_port(const struct http *http); /* when asked for port 0 */
 /* A query parameter or header, or NULL. */
 const char *http_query(const struct http_exchange *exchange, const char *name);
 const char *http_header(const struct http_exchange *exchange, const char *name);
+/* Does the client accept that coding of an answer: "gzip"? */
+bool http_accepts(const struct http_exchange *exchange, const char *coding);
 
 /* Sets a header of the answer; both texts are copied. At most eight. Bytes that
  * are not allowed in headers are left out. Cache-Control is 'no-store' unless

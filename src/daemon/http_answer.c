@@ -176,6 +176,13 @@ static void decide(struct http_exchange *ex, int status, const char *type,
 void http_answer(struct http_exchange *exchange, int status,
                  const char *content_type, struct firn_bytes body)
 {
+    char *packed = NULL;
+    size_t npacked = 0;
+    if (http_pack(exchange, content_type, body, &packed, &npacked)) {
+        http_set_header(exchange, "Content-Encoding", "gzip");
+        http_set_header(exchange, "Vary", "Accept-Encoding");
+        body = (struct firn_bytes){packed, npacked};
+    }
     /* The library takes a writable pointer, and copies. */
     union {
         const char *in;
@@ -184,6 +191,7 @@ void http_answer(struct http_exchange *exchange, int status,
     decide(exchange, status, content_type,
            MHD_create_response_from_buffer(body.n, bytes.out,
                                            MHD_RESPMEM_MUST_COPY));
+    mem_free(packed);
 }
 
 void http_refuse(struct http_exchange *exchange, int status, const char *code,

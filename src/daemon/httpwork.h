@@ -96,4 +96,9 @@ void exchange_cut(struct http_exchange *ex);
 /* Frees an ended exchange, after calling `gone`. */
 void exchange_over(struct http_exchange *ex);
 
+/* Compresses an answer of that type, if it is worth it and the client accepts
+ * it; the caller frees `*out` (mem_free). False: send it as it is. */
+bool http_pack(const struct http_exchange *exchange, const char *type,
+               struct firn_bytes body, char **out, size_t *n);
+
 #endif

@@ -16,6 +16,7 @@
 #include "core/jobvalue.h"
 #include "daemon/abilities.h"
 #include "daemon/jobfile_tree.h"
+#include "daemon/slurmask.h"
 #include <firn/cluster.h>
 #include <firn/peak.h>
 #include <stddef.h>
@@ -627,6 +628,9 @@ static enum firn_status finish(struct reading *r)
     finish_words(r);
     finish_defaults(r);
     FIRN_TRY(check_model(r));
+    struct firn_error inner = {0};
+    if (slurmask_check(ask, &inner) != FIRN_OK)
+        return contradiction(r, GROUP(slurm_account), inner.text);
     if (LINE(threads) != 0 && ask->threads < ask->gpus_max)
         return contradiction(r, LINE(threads),
                              "'threads' must be at least the most 'gpus'");

@@ -121,6 +121,11 @@ void livecosts_of(const struct livecosts *costs, const char *app,
     out->can_resize = out->resize.pause_s >= 0;
 }
 
+const char *livecosts_app(const struct livecosts *costs, size_t i)
+{
+    return i < costs->apps.n ? map_name(&costs->names, (int)i) : NULL;
+}
+
 /* --- over a restart of firnd ----------------------------------------------
  */
 

@@ -48,6 +48,10 @@ double livecosts_own_mean(const struct livecosts *costs, const char *app,
 void livecosts_of(const struct livecosts *costs, const char *app,
                   const struct firn_profile *profile, struct firn_costs *out);
 
+/* The applications that were measured, in the order of their first
+ * measurement; NULL beyond them. */
+const char *livecosts_app(const struct livecosts *costs, size_t i);
+
 /* As text, and back; a line that cannot be read is passed over. */
 void livecosts_save(const struct livecosts *costs, struct firn_buf *out);
 void livecosts_load(struct livecosts *costs, const char *text);

@@ -221,6 +221,12 @@ void liveforecast_load_pairs(struct liveforecast *f, const char *text)
     forecaster_load_pairs(f->forecaster, text);
 }
 
+void liveforecast_each_pair(const struct liveforecast *f, forecaster_pair *pair,
+                            void *arg)
+{
+    forecaster_each_pair(f->forecaster, pair, arg);
+}
+
 /* --- answers ------------------------------------------------------------- */
 
 double liveforecast_memory(struct liveforecast *f, firn_job_id id)
@@ -252,6 +258,14 @@ double liveforecast_slowdown(struct liveforecast *f,
 {
     return forecaster_slowdown(f->forecaster, with_key(f, job),
                                with_key(f, other));
+}
+
+bool liveforecast_slowdown_is_guess(struct liveforecast *f,
+                                    struct liveforecast_job job,
+                                    struct liveforecast_job other)
+{
+    return forecaster_slowdown_is_guess(f->forecaster, with_key(f, job),
+                                        with_key(f, other));
 }
 
 double liveforecast_slowdown_in(struct liveforecast *f,

@@ -62,12 +62,19 @@ void liveforecast_save(const struct liveforecast *forecast,
                        struct firn_buf *out);
 void liveforecast_load_pairs(struct liveforecast *forecast, const char *text);
 
+void liveforecast_each_pair(const struct liveforecast *forecast,
+                            forecaster_pair *pair, void *arg);
+
 /* As firn/forecast.h has them, of the job with this id in the book. */
 double liveforecast_rate(struct liveforecast *forecast, firn_job_id id,
                          const struct firn_job *job,
                          const struct firn_way *way);
 int liveforecast_gpus_max(struct liveforecast *forecast, firn_job_id id,
                           const struct firn_job *job, unsigned tunes);
+/* Does the slowdown rest on no measurement? */
+bool liveforecast_slowdown_is_guess(struct liveforecast *forecast,
+                                    struct liveforecast_job job,
+                                    struct liveforecast_job other);
 /* With both run in these ways; 0: ways make no difference to this pair. */
 double liveforecast_slowdown_in(struct liveforecast *forecast,
                                 struct liveforecast_job job,

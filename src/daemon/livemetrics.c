@@ -46,6 +46,10 @@ static const struct label END = {
 static const struct label RESTART = {
     "why", {"resize", "preempt", "failure", "memory", "lost"}};
 static const struct label DISK = {"state", {"ample", "low", "spent", "full"}};
+/* Their values are names that users or the cluster give: metrics_row(). */
+static const struct label USER = {"user", {NULL}};
+static const struct label QUEUE = {"queue", {NULL}};
+static const struct label TYPE = {"type", {NULL}};
 static const struct label UNDO = {"kind", {"share", "resize", "transfer"}};
 
 static const struct {
@@ -77,6 +81,7 @@ struct route {
 struct metrics {
     double values[METRIC_N][LABELS_MAX];
     struct histogram histograms[METRIC_N];
+    struct firn_buf rows[METRIC_N]; /* as text, of labels without values */
     struct route routes[ROUTES_MAX];
     size_t nroutes;
 };
@@ -88,6 +93,8 @@ struct metrics *metrics_new(void)
 
 void metrics_free(struct metrics *metrics)
 {
+    for (int id = 0; metrics != NULL && id < METRIC_N; id++)
+        buf_release(&metrics->rows[id]);
     mem_free(metrics);
 }
 
@@ -116,6 +123,36 @@ void metrics_set(struct metrics *metrics, enum metric id, int label,
                  double value)
 {
     *value_of(metrics, id, label) = value;
+}
+
+static bool has_rows(enum metric id)
+{
+    return table[id].label->name != NULL && table[id].label->values[0] == NULL;
+}
+
+void metrics_clear(struct metrics *metrics, enum metric id)
+{
+    buf_clear(&metrics->rows[id]);
+}
+
+void metrics_row(struct metrics *metrics, enum metric id, const char *value,
+                 double number)
+{
+    struct firn_buf *out = &metrics->rows[id];
+    if (id >= METRIC_N || !has_rows(id))
+        FIRN_BUG("metric %d has a label with fixed values", (int)id);
+    buf_printf(out, "%s{%s=\"", table[id].name, table[id].label->name);
+    for (; *value != '\0'; value++) {
+        if (*value == '"' || *value == '\\')
+            buf_putc(out, '\\');
+        if (*value == '\n')
+            buf_puts(out, "\\n");
+        else
+            buf_putc(out, *value);
+    }
+    buf_puts(out, "\"} ");
+    buf_double(out, number);
+    buf_putc(out, '\n');
 }
 
 static const double *bounds_of(enum metric id, size_t *n)
@@ -199,6 +236,10 @@ static void write_values(const struct metrics *metrics, enum metric id,
     bool is_counter = table[id].type == COUNTER;
     write_head(out, table[id].name, is_counter ? "counter" : "gauge",
                table[id].help);
+    if (has_rows(id)) {
+        buf_add(out, metrics->rows[id].at, metrics->rows[id].n);
+        return;
+    }
     for (int i = 0; i < labels_of(id); i++) {
         buf_printf(out, "%s%s", table[id].name, is_counter ? "_total" : "");
         if (label->name != NULL)

@@ -60,6 +60,11 @@ void metrics_free(struct metrics *metrics);
 void metrics_add(struct metrics *metrics, enum metric id, int label, double by);
 void metrics_set(struct metrics *metrics, enum metric id, int label,
                  double value);
+/* Of a metric whose label has no fixed values: a series for that value, and
+ * none. A series is there until the metric is cleared. */
+void metrics_row(struct metrics *metrics, enum metric id, const char *value,
+                 double number);
+void metrics_clear(struct metrics *metrics, enum metric id);
 /* Adds to a histogram; a value that is not finite is left out. */
 void metrics_observe(struct metrics *metrics, enum metric id, double value);
 /* Counts an answered request in firn_http_requests. The texts must be

@@ -17,6 +17,7 @@
  * state file has them over a restart of firnd.
  */
 #include "base/buf.h"
+#include "base/jsonwrite.h"
 #include "daemon/loopwork.h"
 #include <math.h>
 
@@ -47,6 +48,48 @@ void loop_costs_save(struct loop *loop)
                                   (struct firn_bytes){text.at, text.n}, &err),
                    &err);
     buf_release(&text);
+}
+
+static void put_pair(void *arg, const char *app, const char *other,
+                     double slowdown)
+{
+    struct firn_buf *json = arg;
+    jsonbuf_open(json, NULL, '{');
+    jsonbuf_text(json, "app", app);
+    jsonbuf_text(json, "other", other);
+    jsonbuf_double(json, "slowdown", slowdown);
+    jsonbuf_close(json, '}');
+}
+
+void loop_costs_json(const struct loop *loop, struct firn_buf *json)
+{
+    static const char *const names[LIVECOSTS] = {
+        [LIVECOST_START] = "start_s",
+        [LIVECOST_STOP] = "stop_s",
+        [LIVECOST_END] = "end_s",
+        [LIVECOST_PAUSE] = "pause_s",
+        [LIVECOST_PREPARE] = "prepare_s",
+        [LIVECOST_SLOWDOWN] = "slowdown",
+        [LIVECOST_ESTIMATE] = "over_estimate",
+        [LIVECOST_CLOCK] = "over_steps"};
+    const struct livecosts *costs = loop->desk.costs;
+    const char *app;
+    jsonbuf_open(json, NULL, '{');
+    jsonbuf_open(json, "apps", '[');
+    for (size_t i = 0; (app = livecosts_app(costs, i)) != NULL; i++) {
+        jsonbuf_open(json, NULL, '{');
+        jsonbuf_text(json, "app", app);
+        for (int k = 0; k < LIVECOSTS; k++) {
+            double value = livecosts_own_mean(costs, app, (enum livecost)k);
+            jsonbuf_double(json, names[k], value >= 0 ? value : (double)NAN);
+        }
+        jsonbuf_close(json, '}');
+    }
+    jsonbuf_close(json, ']');
+    jsonbuf_open(json, "pairs", '[');
+    liveforecast_each_pair(loop->desk.forecast, put_pair, json);
+    jsonbuf_close(json, ']');
+    jsonbuf_close(json, '}');
 }
 
 bool loop_costs_is_changing(const struct track *track)
@@ -116,15 +159,19 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
                            const struct track *track)
 {
     const struct firn_job *in_round = desk_job(&loop->desk, track);
-    double pace = track->pace.attempt == job->attempt ? track->pace.rate : 0;
-    if (pace > 0 && track->rate > 0)
+    const struct clocked *pace = &track->pace;
+    if (pace->attempt != job->attempt || !(pace->rate > 0) ||
+        pace->beside > 0) /* beside another job */
+        return;
+    if (track->rate > 0)
         livecosts_add(loop->desk.costs, app_of(job), LIVECOST_CLOCK,
-                      fmax(track->rate / pace, 1));
-    if (!(job->ask.duration_s > 0) || !(pace > 0) || track->granted.is_shared ||
+                      fmax(track->rate / pace->rate, 1));
+    if (!(job->ask.duration_s > 0) ||
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
         (in_round == NULL && job->ask.is_elastic))
         return;
-    livecosts_add(loop->desk.costs, app_of(job), LIVECOST_ESTIMATE, 1 / pace);
+    livecosts_add(loop->desk.costs, app_of(job), LIVECOST_ESTIMATE,
+                  1 / pace->rate);
 }
 
 void loop_costs_ended(struct loop *loop, const struct live_job *job,

@@ -215,6 +215,15 @@ static double slowdown(void *state, const struct firn_job *job,
     return liveforecast_slowdown(loop->desk.forecast, a, b);
 }
 
+static bool is_guess(void *state, const struct firn_job *job,
+                     const struct firn_job *other)
+{
+    const struct loop *loop = state;
+    struct liveforecast_job a = {desk_book_id(&loop->desk, job->id), job};
+    struct liveforecast_job b = {desk_book_id(&loop->desk, other->id), other};
+    return liveforecast_slowdown_is_guess(loop->desk.forecast, a, b);
+}
+
 static double slowdown_in(void *state, const struct firn_job *job,
                           const struct firn_way *way,
                           const struct firn_job *other,
@@ -279,6 +288,7 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .rate = rate,
                                                       .gpus_max = gpus_max,
                                                       .slowdown = slowdown,
+                                                      .is_guess = is_guess,
                                                       .slowdown_in =
                                                           slowdown_in,
                                                       .load = load,

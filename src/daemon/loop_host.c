@@ -122,6 +122,27 @@ static enum firn_status why(void *arg, struct live_job *job,
     return why_job(arg, job, json, err);
 }
 
+static void costs(void *arg, struct firn_buf *json)
+{
+    loop_costs_json(arg, json);
+}
+
+static double cost(void *arg, const char *app, enum livecost which)
+{
+    const struct loop *loop = arg;
+    return livecosts_mean(loop->desk.costs, app, which);
+}
+
+static double slowdown(void *arg, const char *app, const char *other)
+{
+    const struct loop *loop = arg;
+    struct firn_job one = {.spec = {.name = "", .app = app}, .type_mask = 1};
+    struct firn_job two = {.spec = {.name = "", .app = other}, .type_mask = 1};
+    return liveforecast_slowdown(loop->desk.forecast,
+                                 (struct liveforecast_job){-2, &one},
+                                 (struct liveforecast_job){-2, &two});
+}
+
 static enum firn_status eta(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err)
 {
@@ -314,6 +335,9 @@ struct api_host loop_host(struct loop *loop)
         .eta = eta,
         .forecast = forecast,
         .plan = plan,
+        .costs = costs,
+        .cost = cost,
+        .slowdown = slowdown,
         .board_url = board_url,
         .handled = handled,
         .fits = fits,

@@ -87,19 +87,23 @@ enum firn_status loop_shares_reload(struct loop *loop,
 
 /* --- a submit ------------------------------------------------------------- */
 
-/* Unfinished jobs of a user, or of a project for user NULL. */
-static int count_living(const struct loop *loop, const char *user,
-                        const char *project)
+/* Is it a job of this user or project? */
+static bool is_of(const struct loop *loop, const struct account *account,
+                  const struct live_job *job)
+{
+    const char *name =
+        account->kind == ACCOUNT_USER
+            ? job->ask.user
+            : project_of(loop->desk.accounts, job->ask.user, job->ask.project);
+    return strcmp(name, account->name) == 0;
+}
+
+static int count_living(const struct loop *loop, const struct account *account)
 {
     int n = 0;
     for (size_t i = 0; i < book_count(loop->book); i++) {
         const struct live_job *job = book_at(loop->book, i);
-        if (live_state_is_over(job->state))
-            continue;
-        const char *of =
-            project_of(loop->desk.accounts, job->ask.user, job->ask.project);
-        n += user != NULL ? strcmp(job->ask.user, user) == 0
-                          : strcmp(of, project) == 0;
+        n += !live_state_is_over(job->state) && is_of(loop, account, job);
     }
     return n;
 }
@@ -111,8 +115,7 @@ static enum firn_status check_queue(const struct loop *loop, int at,
     bool is_user = account->kind == ACCOUNT_USER;
     if (account->limits.queued == 0)
         return FIRN_OK;
-    int n = is_user ? count_living(loop, account->name, NULL)
-                    : count_living(loop, NULL, account->name);
+    int n = count_living(loop, account);
     if (n < account->limits.queued)
         return FIRN_OK;
     return firn_fail(err, FIRN_ELIMIT,
@@ -133,10 +136,8 @@ static enum firn_status check_disk(struct loop *loop, int at,
         return FIRN_OK;
     for (size_t i = 0; i < book_count(loop->book); i++) {
         const struct live_job *job = book_at(loop->book, i);
-        const char *of =
-            project_of(loop->desk.accounts, job->ask.user, job->ask.project);
         struct firn_buf path = {0};
-        if (strcmp(is_user ? job->ask.user : of, account->name) != 0)
+        if (!is_of(loop, account, job))
             continue;
         gib += diskuse_gib(dock_job_folder(&loop->dock, job->id, &path));
         if (job->ask.ckpt_dir[0] != '\0')

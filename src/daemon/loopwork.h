@@ -288,6 +288,8 @@ struct api_host loop_host(struct loop *loop);
 
 void loop_costs_open(struct loop *loop);
 void loop_costs_save(struct loop *loop);
+/* Appends them, and the measured pairs, as a JSON object. */
+void loop_costs_json(const struct loop *loop, struct firn_buf *json);
 /* The job is told to leave the GPUs that it has, or to go on to others. */
 void loop_costs_ordered(struct loop *loop, const struct live_job *job,
                         struct track *track);

@@ -86,6 +86,8 @@ static const char *const own_steps[] = {
     "CREATE TABLE usage (day INTEGER, user TEXT, project TEXT, app TEXT,"
     " gpu_s REAL, attempts INTEGER, PRIMARY KEY (day, user, project, app))"
     " WITHOUT ROWID;",
+    /* 12: whom a job notifies, and what it asks of Slurm */
+    "",
 };
 
 static const char *sql_type(const struct job_field *field)

@@ -334,6 +334,38 @@ static void in_line(const struct loop *loop, const struct live_job *job,
              loop->dock.engine->name);
 }
 
+/* Is the quota that `job` is over filled by that other job, too: are they of
+ * one user or one project? */
+static bool is_of_quota(const struct loop *loop, const struct firn_job *job,
+                        const struct live_job *other)
+{
+    const struct accounts *accounts = loop->desk.accounts;
+    const struct account *member =
+        &accounts->list.at[state_record(job)->member];
+    const struct account *project = &accounts->list.at[member->project];
+    return strcmp(other->ask.user, member->name) == 0 ||
+           strcmp(
+               accounts_project(accounts, other->ask.user, other->ask.project),
+               project->name) == 0;
+}
+
+/* Notes the jobs in the way of one that is kept back: of a quota those of the
+ * same user or project, else all that hold GPUs that suit it. */
+static void note_holders(const struct loop *loop, const struct firn_job *job,
+                         struct answer *a)
+{
+    size_t n = 0;
+    struct blocker *list = list_blockers(loop, job, &n);
+    bool is_quota = state_record(job)->gated != GATE_SHARE;
+    for (size_t i = 0; i < n && a->nblockers < BLOCKERS; i++) {
+        const struct live_job *other = book_job(loop->book, list[i].id);
+        if (!is_quota || (loop->desk.accounts != NULL && other != NULL &&
+                          is_of_quota(loop, job, other)))
+            a->blockers[a->nblockers++] = list[i];
+    }
+    mem_free(list);
+}
+
 /* Its user or project is over a quota, or has had its share. */
 static void kept_back(const struct loop *loop, const struct firn_job *job,
                       struct answer *a)
@@ -346,8 +378,11 @@ static void kept_back(const struct loop *loop, const struct firn_job *job,
              is_share ? "firn shares shows the claims"
                       : "starts when jobs of the same account end, or in the "
                         "next window: firn shares");
-    if (!a->is_short && isfinite(a->start_s))
+    if (a->is_short)
+        return;
+    if (isfinite(a->start_s))
         a->next_s = a->start_s;
+    note_holders(loop, job, a);
 }
 
 /* It waits in the round. */

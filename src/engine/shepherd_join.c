@@ -37,6 +37,7 @@ struct joining {
     uint64_t order; /* on the board */
     size_t first;   /* of the joiners among the workers */
     double began_s, until_s;
+    double prepare_s;           /* from the order until the switch */
     enum firn_join_phase phase; /* that was last acted upon */
     double kill_s;              /* when what is left of them is killed */
 };
@@ -129,6 +130,11 @@ static void follow(struct shepherd *s)
         firn_join_phase_of(atomic_load(&s->board->word));
     if (phase == j->phase)
         return;
+    if (j->phase == FIRN_JOIN_PREPARING) {
+        double pause_s = phase == FIRN_JOIN_DONE ? s->board->result.pause_s : 0;
+        double since_s = clock_elapsed_s() - j->began_s - pause_s;
+        j->prepare_s = since_s > 0 ? since_s : 0;
+    }
     j->phase = phase;
     if (phase == FIRN_JOIN_DONE)
         promote(s);
@@ -167,7 +173,7 @@ static void finish(struct shepherd *s)
     struct resized resized = {.number = j->resize.number,
                               .is_done = j->phase == FIRN_JOIN_DONE,
                               .pause_s = r->pause_s,
-                              .prepare_s = r->prepare_s,
+                              .prepare_s = j->prepare_s,
                               .step = r->step};
     str_copy(resized.why, sizeof resized.why, r->why);
     if (resized.is_done)

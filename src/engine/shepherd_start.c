@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ARGUMENTS = 16, PATH_SIZE = 4096 };
+enum { ARGUMENTS = 64, PATH_SIZE = 4096 };
 
 struct variables {
     VEC(const char *) at;
@@ -287,6 +287,9 @@ static int start_srun(struct shepherd *s)
                  strtol(each, NULL, 10));
         argv[n++] = cpus;
     }
+    for (size_t i = 0; i < s->launch.common.n && n + 6 < ARGUMENTS; i++)
+        if (strncmp(s->launch.common.at[i], "FIRN_SRUN=", 10) == 0)
+            argv[n++] = s->launch.common.at[i] + 10; /* the last one counts */
     argv[n++] = program;
     argv[n++] = "--worker";
     argv[n++] = s->path;

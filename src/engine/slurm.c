@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "engine/holding.h"
 #include "engine/passenv.h"
+#include "engine/slurmticket.h"
 #include "engine/slurmwork.h"
 #include <math.h>
 #include <string.h>
@@ -268,7 +269,30 @@ static const char *job_trouble(void *state, firn_job_id id)
              job->reason[0] != '\0' && strcmp(job->reason, "None") != 0)
         buf_printf(&slurm->job_trouble, "pending as Slurm job %lld: %s",
                    (long long)job->slurm_id, job->reason);
+    if (slurm->job_trouble.n > 0 && job->expected_s > slurm_now_s(slurm))
+        buf_printf(&slurm->job_trouble,
+                   "; Slurm expects to start it in %.0f min",
+                   ceil((job->expected_s - slurm_now_s(slurm)) / 60));
     return slurm->job_trouble.n > 0 ? slurm->job_trouble.at : NULL;
+}
+
+/* Adds the nodes without the features that the job asks for to slurm->barred.
+ */
+static bool add_constraint(struct slurm *slurm, firn_job_id id)
+{
+    struct firn_launch launch = {0};
+    bool has_any = false;
+    if (slurm->host.launch == NULL ||
+        !slurm->host.launch(slurm->host.arg, id, &launch) ||
+        launch.constraint == NULL || launch.constraint[0] == '\0')
+        return false;
+    for (size_t i = 0; i < slurm->hosts.n; i++)
+        if (slurm_features_fit(launch.constraint,
+                               slurm->hosts.at[i].features) == SLURM_FIT_NO) {
+            slurm->barred.at[i / 64] |= (uint64_t)1 << i % 64;
+            has_any = true;
+        }
+    return has_any;
 }
 
 static bool bars(void *state, firn_job_id id, struct firn_bars *out)
@@ -277,16 +301,16 @@ static bool bars(void *state, firn_job_id id, struct firn_bars *out)
     bool has_bars = slurm_bars(slurm, id, out);
     const uint64_t *nodes = slurm_inbox_barred(slurm, id);
     size_t words = (slurm->hosts.n + 63) / 64;
-    if (nodes == NULL)
-        return has_bars;
     slurm->barred.n = 0;
     for (size_t i = 0; i < words; i++)
-        vec_add(&slurm->barred,
-                nodes[i] | (out->nodes != NULL ? out->nodes[i] : 0));
-    if (!has_bars)
-        out->why = "its --constraint excludes the other nodes";
-    out->nodes = slurm->barred.at;
-    return true;
+        vec_add(&slurm->barred, (nodes != NULL ? nodes[i] : 0) |
+                                    (out->nodes != NULL ? out->nodes[i] : 0));
+    bool is_choosy = add_constraint(slurm, id) || nodes != NULL;
+    if (!has_bars && is_choosy)
+        out->why = "its constraint excludes the other nodes";
+    if (is_choosy)
+        out->nodes = slurm->barred.at;
+    return has_bars || is_choosy;
 }
 
 static const char *no_sharing(void *state)

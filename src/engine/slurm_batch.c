@@ -9,8 +9,9 @@
  *             shard:a100s1:2,shard:a100s3:2     shared, an equal part of each
  *     counts  gpu:a100:2, or gpu:2 where GPUs have no type
  *
- * No argument comes from a job's user: they are numbers, Slurm's names of
- * nodes, and slurm.options. sbatch runs with few variables, set by env(1),
+ * Arguments are numbers, Slurm's names of nodes, slurm.options, and what the
+ * job's `slurm:` block says, whose letters the host has checked
+ * (daemon/slurmask.c). sbatch runs with few variables, set by env(1),
  * because Slurm copies its whole environment into the job; the workers'
  * variables are in the launch file.
  */
@@ -99,6 +100,7 @@ static void add_options(const struct slurm *slurm, struct slurm_argv *out,
 /* One component: all nodes with the same wants as the first. */
 static void add_component(const struct slurm *slurm, const struct slurmjob *job,
                           struct wants *wants, size_t first,
+                          const struct firn_launch *launch,
                           struct slurm_argv *out, struct arena *arena)
 {
     const struct want *like = &wants->at.at[first];
@@ -121,6 +123,9 @@ static void add_component(const struct slurm *slurm, const struct slurmjob *job,
     vec_add(&out->at, arena_printf(arena, "--job-name=%s", mark));
     vec_add(&out->at, arena_printf(arena, "--comment=%s", mark));
     vec_add(&out->at, arena_printf(arena, "--partition=%s", slurm->partition));
+    for (const char *const *at = launch->submit_options;
+         at != NULL && *at != NULL; at++)
+        vec_add(&out->at, *at); /* of two equal options the last counts */
     vec_add(&out->at, arena_printf(arena, "--nodes=%d", nnodes));
     vec_add(&out->at, arena_printf(arena, "--nodelist=%s", nodes.at));
     vec_add(&out->at,
@@ -152,12 +157,15 @@ static void add_environment(const struct slurm *slurm, struct slurm_argv *out,
  * Where the site has PreemptParameters=send_user_signal, Slurm sends the same
  * request before it preempts the job. */
 static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
-                      struct slurm_argv *out, struct arena *text)
+                      double own_s, struct slurm_argv *out, struct arena *text)
 {
     enum { LONGEST_S = 65535 }; /* sbatch's own limit */
-    int minutes = (int)(slurm->limit_s / 60) + (slurm->limit_s >= 60 ? 0 : 1);
+    double limit_s = slurm->limit_s;
+    if (own_s > 0 && (limit_s <= 0 || own_s < limit_s))
+        limit_s = own_s;
+    int minutes = (int)(limit_s / 60) + (limit_s >= 60 ? 0 : 1);
     double before_s = job->base.grace_s + 60;
-    if (slurm->limit_s > 0) {
+    if (limit_s > 0) {
         before_s = fmin(before_s, 30.0 * minutes);
         vec_add(&out->at, arena_printf(text, "--time=%d", minutes));
     } else if (slurm->asks_unlimited) {
@@ -168,7 +176,7 @@ static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
 }
 
 void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
-                      bool is_per_node, struct slurm_argv *out,
+                      const struct firn_launch *launch, struct slurm_argv *out,
                       struct arena *text)
 {
     struct wants wants = {0};
@@ -176,18 +184,19 @@ void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
         "--parsable",         "--export=ALL",      "--no-requeue",
         "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
         "--chdir=/"};
-    find_wants(slurm, &job->base.held, is_per_node, &wants, text);
+    find_wants(slurm, &job->base.held, launch->is_per_node, &wants, text);
     add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (slurm->limit_s > 0 || slurm->asks_unlimited || job->base.can_checkpoint)
-        add_limit(slurm, job, out, text);
+    if (slurm->limit_s > 0 || slurm->asks_unlimited ||
+        launch->attempt_limit_s > 0 || job->base.can_checkpoint)
+        add_limit(slurm, job, launch->attempt_limit_s, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)
             continue;
         if (n++ > 0)
             vec_add(&out->at, ":");
-        add_component(slurm, job, &wants, i, out, text);
+        add_component(slurm, job, &wants, i, launch, out, text);
     }
     vec_add(&out->at, NULL);
     out->at.n--;

@@ -75,6 +75,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     job->gives_back = false;
     job->is_refused = job->is_damaged = job->is_unread = false;
     job->reason[0] = '\0';
+    job->expected_s = 0;
     job->base.is_planned = job->base.was_forced = false;
     job->base.has_run = job->base.is_unsure = false;
 }

@@ -91,23 +91,15 @@ static bool is_of_size(const char *reason)
     return false;
 }
 
-/* Fewer GPUs than the limit of the association refused; 0: no fewer. */
-static int fewer(const struct slurm *slurm, const struct slurmjob *job)
+/* Half of the GPUs that a limit refused; 0: the job may not have fewer, since
+ * it came back with more than its bar allows. */
+static int fewer(struct slurm *slurm, const struct slurmjob *job)
 {
-    int running = 0, most = job->base.held.ngpus;
     struct firn_bars bars;
-    bool was_told = slurm_bars((struct slurm *)slurm, job->base.id, &bars) &&
+    int most = job->base.held.ngpus;
+    bool was_told = slurm_bars(slurm, job->base.id, &bars) &&
                     bars.gpus_max > 0 && bars.gpus_max < most;
-    if (!is_of_size(job->reason) || was_told)
-        return 0; /* it may not have fewer */
-    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
-        const struct slurmjob *other = slurm_at(slurm, i);
-        if (other != job && other->is_seen && other->state == SLURM_RUNNING)
-            running += other->base.held.ngpus;
-    }
-    if (slurm->gpu_limit > running && slurm->gpu_limit - running < most)
-        return slurm->gpu_limit - running;
-    return most / 2;
+    return is_of_size(job->reason) && !was_told ? most / 2 : 0;
 }
 
 static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)

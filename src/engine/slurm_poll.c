@@ -66,6 +66,7 @@ void slurm_poll(struct slurm *slurm)
     if (now_s >= slurm->nodes_due_s &&
         commands_count(slurm->commands, SLURM_CMD_NODES) == 0)
         ask_nodes(slurm);
+    slurm_estimate_poll(slurm);
     slurm_inbox_poll(slurm);
 }
 
@@ -152,6 +153,8 @@ void slurm_answers(struct slurm *slurm)
             take_nodes(slurm, &done);
         else if (done.tag == SLURM_CMD_SUBMIT)
             slurm_submitted(slurm, &done);
+        else if (done.tag == SLURM_CMD_ESTIMATE)
+            slurm_estimate_take(slurm, &done);
         else if (done.tag >= SLURM_CMD_INBOX)
             slurm_inbox_answer(slurm, &done);
     } /* the result of scancel is seen in the queue */

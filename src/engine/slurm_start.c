@@ -61,6 +61,15 @@ static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
         NULL, slurm->cluster.types[slurm->cluster.nodes[node].type].mem_gib};
 }
 
+/* Options of the job's srun, for its shepherd: one FIRN_SRUN=--option each. */
+static void add_step_options(const struct firn_launch *launch,
+                             struct launchfile *file)
+{
+    for (const char *const *at = launch->step_options;
+         at != NULL && *at != NULL; at++)
+        vec_add(&file->common, arena_printf(&file->text, "FIRN_SRUN=%s", *at));
+}
+
 static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
                           const struct firn_launch *launch,
                           struct launchfile *file)
@@ -81,13 +90,15 @@ static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
             vec_add(&file->common, *at);
     if (launch->can_checkpoint)
         vec_add(&file->common, "FIRN_TERM=checkpoint");
+    add_step_options(launch, file);
     workerenv_add(&env, launch, file);
 }
 
 /* --- sbatch --------------------------------------------------------------- */
 
 static enum firn_status submit(struct slurm *slurm, struct slurmjob *job,
-                               bool is_per_node, struct firn_error *err)
+                               const struct firn_launch *launch,
+                               struct firn_error *err)
 {
     struct slurm_argv words = {0};
     struct arena text = {0};
@@ -97,7 +108,7 @@ static enum firn_status submit(struct slurm *slurm, struct slurmjob *job,
         buf_release(&script);
         return status;
     }
-    slurm_batch_argv(slurm, job, is_per_node, &words, &text);
+    slurm_batch_argv(slurm, job, launch, &words, &text);
     job->submit = SUBMIT_ASKED;
     failpoint("engine.fork.before");
     commands_start(slurm->commands,
@@ -161,7 +172,7 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
     launchfile_release(&file);
     FIRN_TRY(status);
     roster_watch(&slurm->roster, &job->base);
-    return submit(slurm, job, launch->is_per_node, err);
+    return submit(slurm, job, launch, err);
 }
 
 void slurm_launch(struct slurm *slurm, struct slurmjob *job)

@@ -16,6 +16,7 @@
  *     slurm_poll.c                 when Slurm is asked, where answers go
  *     slurm_start.c slurm_queue.c  a start; what squeue says
  *     slurm_pending.c              what its reasons mean
+ *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
  *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
  *     slurm_bars.c                 what Slurm does not let a job have
@@ -41,6 +42,7 @@ enum slurm_command {
     SLURM_CMD_NODES,
     SLURM_CMD_SUBMIT, /* about: job, more: attempt */
     SLURM_CMD_CANCEL,
+    SLURM_CMD_ESTIMATE,
     SLURM_CMD_INBOX, /* this tag and all above it: slurm_inbox.c */
 };
 
@@ -81,8 +83,9 @@ struct slurmjob {
     int nlosses;       /* attempts in a row that were lost */
     char refusal[SLURM_EXCERPT]; /* sbatch's last refusal */
     char reason[64];             /* Slurm's reason why the job is pending */
-    double cancel_s;             /* the last scancel */
-    bool is_slow;                /* its long wait was logged */
+    double expected_s; /* when Slurm expects to start it; 0: not known */
+    double cancel_s;   /* the last scancel */
+    bool is_slow;      /* its long wait was logged */
     double deserted_s; /* since when both locks are free though Slurm says
                           RUNNING; 0: a lock is held */
 };
@@ -150,7 +153,6 @@ struct slurm {
 
     struct commands *commands;
     int version;
-    int gpu_limit; /* GPUs that firnd's association may have; 0: not known */
     struct arena text;    /* names of nodes */
     struct firn_buf spec; /* as firn_cluster_parse_spec() reads it */
     struct firn_cluster cluster;
@@ -168,7 +170,7 @@ struct slurm {
     bool has_changes; /* a file appeared in a watched folder */
 
     double queue_asked_s; /* when the queue was last asked for */
-    double queue_due_s, nodes_due_s;
+    double queue_due_s, nodes_due_s, estimate_due_s;
     double used_s;       /* when the hosts' `used` came; 0: already evaluated */
     char queue_mark[24]; /* at the end of each record of the queue */
     double away_s;       /* since when Slurm does not answer; 0: it answers */
@@ -334,6 +336,11 @@ enum slurm_pending slurm_pending_of(const char *reason);
 /* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */
 void slurm_pending_look(struct slurm *slurm, bool is_sure);
 
+/* --- slurm_estimate.c: when Slurm expects to start a job ------------------ */
+
+void slurm_estimate_poll(struct slurm *slurm);
+void slurm_estimate_take(struct slurm *slurm, const struct command_done *done);
+
 /* --- slurm_nodes.c: scontrol's answer ------------------------------------- */
 
 bool slurm_is_in_partition(const struct slurm *slurm,
@@ -365,7 +372,7 @@ struct slurm_argv {
     VEC(const char *) at; /* ends with NULL, which is not counted */
 };
 void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
-                      bool is_per_node, struct slurm_argv *out,
+                      const struct firn_launch *launch, struct slurm_argv *out,
                       struct arena *text);
 /* The script for sbatch; FIRN_EINVAL: a path that a script cannot hold. */
 enum firn_status slurm_batch_script(const struct slurm *slurm,

@@ -46,12 +46,12 @@ static struct firn_llm_speed constants(const struct known *of, double factor)
 struct firn_llm_speed firn_llm_speed_of(const char *type, double speed)
 {
     int v100 = 0;
-    for (int i = 0; i < NKNOWN; i++) {
+    for (int i = 0; i < NKNOWN; i++)
         if (str_equal_nocase(known[i].type, type))
             return constants(&known[i], 1);
+    for (int i = 0; i < NKNOWN; i++)
         if (strcmp(known[i].type, "v100") == 0)
             v100 = i;
-    }
     return constants(&known[v100], speed);
 }
 

@@ -128,6 +128,7 @@ struct one_seat {
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */
     double cost_s, change_s;    /* of a restart, of a change while it runs */
+    double first_s;             /* of its first start, if that is to come */
     double gain;                /* by the weights it begins with; 1: none */
     firn_job_id after;          /* whose weights these are, or FIRN_NO_JOB */
     double due_s; /* when it must run at the latest; infinity: never */

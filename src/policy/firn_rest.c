@@ -10,7 +10,9 @@
  * passes as its memory needs there (SJF-BSBF, Wang et al.). It goes to the host
  * where it gains most, if that is more than the host loses, `share-min` times
  * again. Gains and losses are measured with alpha = 1: a pair has
- * to pay in completion times, not in throughput alone.
+ * to pay in completion times, not in throughput alone. `slowdown` bounds pairs
+ * that were measured; a pair like none that was seen is tried where the guess
+ * promises a gain, for without that it would stay unknown.
  *
  * Invariants: (1) at most two jobs on a GPU; (2) a job that is placed loses
  * nothing here but by a guest.
@@ -204,8 +206,11 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
     const struct one_choice *theirs = &host->choices[host->chosen];
     double mine = firn_view_slowdown(round->view, seat->job, host->job);
     double other = firn_view_slowdown(round->view, host->job, seat->job);
-    if (!(mine >= 1) || !(other >= 1) || mine > rules->slow_most ||
-        other > rules->slow_most)
+    if (!(mine >= 1) || !(other >= 1) ||
+        (mine > rules->slow_most &&
+         !firn_view_slowdown_is_guess(round->view, seat->job, host->job)) ||
+        (other > rules->slow_most &&
+         !firn_view_slowdown_is_guess(round->view, host->job, seat->job)))
         return;
     double loss = urgency(host) * theirs->rate * (1 - 1 / other);
     bool was_here = seat->beside == host->job && seat->is_guest;
@@ -216,9 +221,10 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
             continue;
         bool is_held = was_here && seat->job->held.ngpus == choice->gpus;
         double rate = choice->rate / mine;
+        double cost_s = seat->cost_s - seat->first_s; /* the host trains on */
         double gain =
             urgency(seat) * rate *
-                one_lasting(round, seat->cost_s, seat->left_s, rate, is_held) -
+                one_lasting(round, cost_s, seat->left_s, rate, is_held) -
             loss * (1 + rules->share_min);
         if (gain <= best->gain)
             continue;

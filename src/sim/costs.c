@@ -87,6 +87,16 @@ bool costs_of_resize(const struct simengine *engine,
     return true;
 }
 
+double costs_pair(const struct firn_sim_options *options, const char *app,
+                  const char *other)
+{
+    for (size_t i = 0; i < options->npairs; i++)
+        if (strcmp(options->pairs[i].app, app) == 0 &&
+            strcmp(options->pairs[i].other, other) == 0)
+            return options->pairs[i].slowdown;
+    return 0;
+}
+
 void costs_forecast(void *state, const struct firn_job *job,
                     struct firn_costs *out)
 {

@@ -20,6 +20,10 @@ bool costs_resize(const struct simengine *engine, const struct firn_job *job,
 bool costs_of_resize(const struct simengine *engine,
                      const struct firn_step *step, struct firn_cost *out);
 
+/* The slowdown of the option --pair-slowdown; 0: it does not name the two. */
+double costs_pair(const struct firn_sim_options *options, const char *app,
+                  const char *other);
+
 /* For struct firn_forecast_def. */
 void costs_forecast(void *state, const struct firn_job *job,
                     struct firn_costs *out);

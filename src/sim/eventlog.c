@@ -61,6 +61,15 @@ static void put_text(struct firn_buf *out, const char *name, const char *text)
 static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
 {
     put_setting(out, "restart_s", o->restart_s);
+    for (size_t i = 0; i < o->npairs; i++) {
+        buf_puts(out, "pair_of\t");
+        buf_json_string(out, o->pairs[i].app);
+        buf_putc(out, '\t');
+        buf_json_string(out, o->pairs[i].other);
+        buf_putc(out, '\t');
+        buf_double(out, o->pairs[i].slowdown);
+        buf_putc(out, '\n');
+    }
     if (o->restart_is_all)
         put_text(out, "restart_all", "all");
     for (size_t i = 0; i < o->nrestarts; i++) {

@@ -46,7 +46,7 @@ static const char *const setting_names[SETTINGS] = {
 static const char *const remark_names[] = {
     "setting",     "profiles",   "failures",  "freeze",
     "forecast",    "restart_of", "resize_of", "slowdown_of",
-    "restart_all", "resize_all", "transfers"};
+    "restart_all", "resize_all", "transfers", "pair_of"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {
@@ -237,8 +237,11 @@ static enum firn_status take_remark(struct reading *reading)
     int ncolumns = strcmp(r->columns[0], "restart_of") == 0  ? 3
                    : strcmp(r->columns[0], "resize_of") == 0 ? 5
                                                              : 2;
-    bool is_good = r->ncolumns == ncolumns && replay_unquote(r->columns[1]);
-    for (int i = 2; i < ncolumns && is_good; i++)
+    bool is_pair = strcmp(r->columns[0], "pair_of") == 0;
+    ncolumns = is_pair ? 4 : ncolumns;
+    bool is_good = r->ncolumns == ncolumns && replay_unquote(r->columns[1]) &&
+                   (!is_pair || replay_unquote(r->columns[2]));
+    for (int i = is_pair ? 3 : 2; i < ncolumns && is_good; i++)
         is_good = str_double(r->columns[i], &cost_s);
     if (!is_good)
         return firn_fail(reading->err, FIRN_EINVAL, "'%s' cannot be read",

@@ -120,6 +120,23 @@ static void report_to_core(struct simengine *engine, struct simjob *sj,
     vec_add(&engine->reports, out);
 }
 
+/* Without profiles: by the trace, and by pairs that the user names. */
+static double rate_of(const struct simengine *engine, const struct simjob *sj,
+                      const struct firn_alloc *alloc,
+                      const struct truth_near *near)
+{
+    const struct truth *truth = &engine->truth;
+    const struct firn_sim_options *options = engine->world.options;
+    double worst = 0;
+    for (int i = 0; i < near->napps && options->npairs > 0; i++) {
+        double xi = costs_pair(options, sj->job->spec.app, near->apps[i]);
+        worst = later(worst, xi > 0 ? xi : options->share_slowdown);
+    }
+    if (!(worst > 0))
+        return truth->rate(truth, sj->job, alloc, near->sharers);
+    return truth->rate(truth, sj->job, alloc, 1) / worst;
+}
+
 /* Asks the truth; `alloc` is what the job holds. */
 static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
                              const struct firn_alloc *alloc)
@@ -137,7 +154,7 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     if (truth->pace != NULL)
         pace = truth->pace(truth, sj->job, alloc, &near, sj->done_s);
     else
-        pace.rate = truth->rate(truth, sj->job, alloc, near.sharers);
+        pace.rate = rate_of(engine, sj, alloc, &near);
     if (!(pace.rate > 0) || !(pace.until_s > sj->done_s))
         FIRN_BUG("job %d goes at rate %g until %g", sj->job->id, pace.rate,
                  pace.until_s);

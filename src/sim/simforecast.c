@@ -173,6 +173,13 @@ static double with_noise(const void *state, const struct firn_job *job,
 static double slowdown_of(void *state, const struct firn_job *job,
                           const struct firn_job *other)
 {
+    const struct simengine *engine = state;
+    double named =
+        engine->table == NULL
+            ? costs_pair(engine->world.options, job->spec.app, other->spec.app)
+            : 0;
+    if (named > 0)
+        return with_noise(state, job, other, named);
     return with_noise(state, job, other,
                       simforecast_slowdown(of(state), job, other));
 }

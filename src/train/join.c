@@ -531,7 +531,8 @@ enum firn_status firn_join_agree(struct firn_join *join, struct firn_group *old,
         *committed = failed == 0;
         if (j->old_rank == 0)
             settle(j, *committed, trouble, step);
-        if (*committed) /* a joiner that died since is found by the new group */
+        if (*committed && j->bridge != NULL) /* a joiner that died since is
+                                                found by the new group */
             (void)pour(j, &answer, sizeof answer, false, &why);
     }
     hang_up(j);

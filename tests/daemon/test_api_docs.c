@@ -279,9 +279,30 @@ static void a_histogram_counts_each_value_once(void **state)
     metrics_free(m);
 }
 
+static void names_of_users_are_escaped_and_cleared(void **state)
+{
+    (void)state;
+    struct metrics *m = metrics_new();
+    struct firn_buf text = {0};
+    metrics_row(m, METRIC_USER_GPUS, "a\"b\\c\nd", 1.5);
+    metrics_row(m, METRIC_USER_GPUS, "zoe-x", 2);
+    metrics_write(m, &text);
+    assert_non_null(strstr(text.at,
+                           "firn_user_gpus{user=\"a\\\"b\\\\c\\nd\"} 1.5\n"
+                           "firn_user_gpus{user=\"zoe-x\"} 2\n"));
+    metrics_clear(m, METRIC_USER_GPUS);
+    buf_clear(&text);
+    metrics_write(m, &text);
+    assert_null(strstr(text.at, "zoe-x"));
+    assert_non_null(strstr(text.at, "# TYPE firn_user_gpus gauge\n"));
+    buf_release(&text);
+    metrics_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
+        cmocka_unit_test(names_of_users_are_escaped_and_cleared),
         cmocka_unit_test(openapi_has_the_routes_and_no_others),
         cmocka_unit_test(the_page_of_metrics_has_all_of_them),
         cmocka_unit_test(the_page_of_metrics_has_the_values_of_labels),

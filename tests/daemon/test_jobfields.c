@@ -40,6 +40,10 @@ static const char *sample(size_t i, bool is_other, char out[SAMPLE_MAX])
         snprintf(out, SAMPLE_MAX, "a text: %d # no", n);
         if (i == JOB_FIELD_waits_for) /* a job that there is */
             snprintf(out, SAMPLE_MAX, is_other ? "ok:1" : "any:1");
+        if (i == JOB_FIELD_slurm_constraint || i == JOB_FIELD_slurm_container)
+            snprintf(out, SAMPLE_MAX, "text%d", n);
+        if (i == JOB_FIELD_slurm_options)
+            snprintf(out, SAMPLE_MAX, "--hint=h%d --cpu-bind=none", n);
         break;
     case JOB_PATH:
         snprintf(out, SAMPLE_MAX, "/some/where %d", n);
@@ -100,7 +104,7 @@ static const char *sample(size_t i, bool is_other, char out[SAMPLE_MAX])
         snprintf(out, SAMPLE_MAX, "%d.5GiB", n);
         break;
     case JOB_SHARE:
-        snprintf(out, SAMPLE_MAX, "%d%%", n);
+        snprintf(out, SAMPLE_MAX, "%d%%", 1 + n % 99);
         break;
     }
     return out;

@@ -55,6 +55,45 @@ static void too_few_gpus_are_counted_and_the_next_are_expected(void **unused)
     loopscene_close(&s);
 }
 
+static json_t *object_of(struct firn_buf *json)
+{
+    json_t *root = json_loads(json->at, 0, NULL);
+    assert_non_null(root);
+    buf_release(json);
+    return root;
+}
+
+static void why_and_eta_agree_and_why_names_the_blockers(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x4:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", "gpus: 2\nduration: 100s\nrestart: allowed");
+    loopscene_submit(&s, "b", "gpus: 2\nduration: 300s");
+    loopscene_submit(&s, "c", "gpus: 4\nduration: 50s");
+    loopscene_turn(&s);
+    struct live_job *job = loopscene_job(&s, "c");
+    assert_int_equal(why_job(s.loop, job, &json, &err), FIRN_OK);
+    json_t *why = object_of(&json);
+    assert_int_equal(dryrun_eta(s.loop, job, &json, &err), FIRN_OK);
+    json_t *eta = object_of(&json);
+    double start_s = json_number_value(json_object_get(why, "start_s"));
+    double same_s = json_number_value(json_object_get(eta, "start_s"));
+    assert_true(start_s > 200 && start_s < 310);
+    assert_true(fabs(start_s - same_s) < 1);
+    const json_t *blockers = json_object_get(why, "blockers");
+    assert_int_equal(json_array_size(blockers), 2);
+    const json_t *first = json_array_get(blockers, 0);
+    assert_int_equal(json_integer_value(json_object_get(first, "job")),
+                     loopscene_job(&s, "a")->id);
+    assert_int_equal(json_integer_value(json_object_get(first, "gpus")), 2);
+    json_decref(why);
+    json_decref(eta);
+    loopscene_close(&s);
+}
+
 /* What `firn ls` says of it. */
 static void expect_listed(struct loopscene *s, const char *name,
                           const char *reason, const char *words)
@@ -307,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(too_few_gpus_are_counted_and_the_next_are_expected),
+        CASE(why_and_eta_agree_and_why_names_the_blockers),
         CASE(gpus_of_others_are_counted_apart),
         CASE(a_list_says_the_same_in_short),
         CASE(types_memory_and_drains_have_reasons_of_their_own),

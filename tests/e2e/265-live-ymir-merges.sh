@@ -68,6 +68,9 @@ wait_state a succeeded
 wait_state b succeeded
 [ "$(field a epoch)$(field b epoch)" = 11 ] || fail "not one start of each"
 [ ! -e "$tmp/state/control/3/epoch-1" ] || fail "b has processes of its own"
+"$FIRN" logs a >"$tmp/out" 2>&1
+grep -q '^opened job 3 beside this one in ' "$tmp/out" ||
+    fail "b was not opened by the pipeline switch: $(cat "$tmp/out")"
 for job in 2 3; do
     ls "$tmp/state/jobs/$job/ckpt/$job"-*08.ckpt >/dev/null 2>&1 ||
         fail "job $job has no weights"

@@ -18,7 +18,7 @@ TMPDIR=$tmp "$python" tests/python/suite.py ${FIRN_PYTHON_TESTS:-test_wrappers t
     test_freeze test_finetune test_orders test_d2 test_examples test_guards \
     test_transformers test_accelerate test_lightning test_table test_options \
     test_wheel test_parallel test_partners test_sums test_batches test_course \
-    test_folding test_bench_train test_join} $more >"$tmp/out" 2>&1 || {
+    test_folding test_bench_train test_join test_join_adapters} $more >"$tmp/out" 2>&1 || {
     cat "$tmp/out"
     fail "tests of the PyTorch layer failed"
 }

@@ -52,13 +52,13 @@ static void until_trouble(const char *text)
     fail_msg("it says %s", text_now != NULL ? text_now : "nothing");
 }
 
-static void a_pending_attempt_shows_slurms_reason(void **state)
+/* Slurm keeps attempt 1 of job 0 pending for this reason. */
+static void keep_pending(const char *gpus, const char *reason)
 {
-    (void)state;
     char line[300];
     livehost_work(&host, 0, "exit", "0");
     fakeslurm_hold(true);
-    livehost_step(&host, 0, "n0[0]");
+    livehost_step(&host, 0, gpus);
     for (int i = 0; i < 24000 && strcmp(fakeslurm_state(1), "PENDING") != 0;
          i++) {
         livehost_drain(&host);
@@ -66,10 +66,80 @@ static void a_pending_attempt_shows_slurms_reason(void **state)
     }
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n");
-    snprintf(line, sizeof line, "1|PENDING|QOSMaxGRESPerUser||%.*s|%.*s\n", n,
-             mark, n, mark);
+    snprintf(line, sizeof line, "1|PENDING|%s||%.*s|%.*s\n", reason, n, mark, n,
+             mark);
     fakeslurm_line(1, line);
-    until_trouble("pending as Slurm job 1: QOSMaxGRESPerUser");
+}
+
+static void a_pending_attempt_shows_slurms_reason(void **state)
+{
+    (void)state;
+    keep_pending("n0[0]", "Priority");
+    until_trouble("pending as Slurm job 1: Priority");
+}
+
+static void slurms_estimate_is_a_part_of_the_reason(void **state)
+{
+    (void)state;
+    char text[100];
+    keep_pending("n0[0]", "Priority");
+    until_trouble("pending as Slurm job 1: Priority");
+    int n = snprintf(text, sizeof text, "7|N/A\n1|%.0f\n",
+                     host.engine->now_s(host.state) + 590);
+    struct command_done done = {.has_run = true, .out = {text, (size_t)n}};
+    slurm_estimate_take(host.state, &done);
+    assert_string_equal(host.engine->job_trouble(host.state, 0),
+                        "pending as Slurm job 1: Priority; Slurm expects to "
+                        "start it in 10 min");
+    done.out = (struct firn_bytes){"1|N/A\n", 6};
+    slurm_estimate_take(host.state, &done);
+    assert_string_equal(host.engine->job_trouble(host.state, 0),
+                        "pending as Slurm job 1: Priority");
+}
+
+static void a_limit_of_gpus_gives_all_back_and_allows_half(void **state)
+{
+    (void)state;
+    struct firn_bars bars;
+    keep_pending("n0[0-1]", "QOSMaxGRESPerUser");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(host.engine->phase(host.state, 0), FIRN_PHASE_GONE);
+    assert_true(host.engine->bars(host.state, 0, &bars));
+    assert_int_equal(bars.gpus_max, 1);
+    assert_non_null(strstr(bars.why, "QOSMaxGRESPerUser"));
+}
+
+static void a_node_that_slurm_withholds_is_barred(void **state)
+{
+    (void)state;
+    struct firn_bars bars;
+    keep_pending("n0[0]", "ReqNodeNotAvail, May be reserved for other job");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_true(host.engine->bars(host.state, 0, &bars));
+    assert_int_equal(bars.nodes[0], 1);
+}
+
+static void reasons_are_told_apart(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *reason;
+        enum slurm_pending pending;
+    } cases[] = {
+        {"None", SLURM_WAITS_OTHER},
+        {"JobHeldAdmin", SLURM_WAITS_OTHER},
+        {"Priority", SLURM_WAITS_PRIORITY},
+        {"Resources", SLURM_WAITS_RESOURCES},
+        {"ReqNodeNotAvail, UnavailableNodes:n2", SLURM_WAITS_NODES},
+        {"Nodes required for job are DOWN, DRAINED or", SLURM_WAITS_NODES},
+        {"AssocGrpGRES", SLURM_WAITS_LIMIT},
+        {"QOSGrpCpuLimit", SLURM_WAITS_LIMIT},
+        {"QOSNotAllowed", SLURM_WAITS_NEVER},
+        {"PartitionTimeLimit", SLURM_WAITS_NEVER},
+        {"AccountNotAllowed", SLURM_WAITS_NEVER},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(slurm_pending_of(cases[i].reason), cases[i].pending);
 }
 
 static void the_request_before_the_time_limit_leaves_time_to_work(void **state)
@@ -114,6 +184,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(a_job_that_slurm_refuses_waits_and_never_fails),
         CASE(a_pending_attempt_shows_slurms_reason),
+        CASE(slurms_estimate_is_a_part_of_the_reason),
+        CASE(a_limit_of_gpus_gives_all_back_and_allows_half),
+        CASE(a_node_that_slurm_withholds_is_barred),
+        CASE(reasons_are_told_apart),
         CASE(the_request_before_the_time_limit_leaves_time_to_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "lib/play.h"
 #include "scene.h"
 #include <cmocka.h>
 #include <math.h>
@@ -88,6 +89,43 @@ static void a_freedom_can_be_switched_off(void **unused)
     struct scene *scene =
         open_scene("1 node x 4 gpus; A wants 2 from 1 to 4", "firn.resize=no");
     expect(scene, 0, "A: n0[0-1]");
+    scene_free(scene);
+}
+
+/* Beside A a job goes at 1 / 1.1 of its speed, and so does A. Memory that is
+ * not known is not risked, unless the user says so. */
+static void a_job_that_got_no_gpu_runs_beside_another(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 4 gpus; A wants 4 for 1000 shares; "
+                       "B wants 4 for 1000 shares";
+    struct scene *scene = open_scene(text, "firn.unknown=yes");
+    expect(scene, 0, "A: n0[0-3]~  B: n0[0-3]~");
+    scene_free(scene);
+    scene = open_scene(text, NULL);
+    expect(scene, 0, "A: n0[0-3]~  B: -");
+    scene_free(scene);
+    scene = open_scene(text, "firn.unknown=yes firn.slowdown=1.05");
+    expect(scene, 0, "A: n0[0-3]~  B: -");
+    scene_free(scene);
+}
+
+/* Two that help each other are one seat; without a common key they are not. */
+static void fine_tuning_jobs_are_trained_together(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene("1 node x 4 gpus; A wants 4 merges k; "
+                                     "B wants 4 merges k; C wants 4 merges j",
+                                     NULL);
+    scene_decide(scene, 0);
+    assert_int_equal(scene_job(scene, "A")->held.how.merged_with, 1);
+    assert_int_equal(scene_job(scene, "B")->held.how.merged_with, 0);
+    assert_int_equal(scene_job(scene, "C")->held.nparts, 0);
+    scene_free(scene);
+    scene =
+        open_scene("1 node x 4 gpus; A wants 4 merges k; B wants 4 merges k",
+                   "firn.merge=no");
+    expect(scene, 0, "A: n0[0-3]  B: -");
     scene_free(scene);
 }
 
@@ -224,6 +262,29 @@ static void without_durations_attained_service_decides(void **unused)
     scene_free(scene);
 }
 
+/* Jobs of application `long` took 6000 s, those of `brief` 60 s. Two more come
+ * at once whose run times are the other way round: they are not looked at. */
+static void ended_jobs_of_the_application_tell_the_work(void **unused)
+{
+    (void)unused;
+    static const char rows[] =
+        "#firn-trace 1\nname,submit_s,gpus,duration_s,app\n"
+        "l1,0,4,6000,long\nb1,7000,4,60,brief\n"
+        "l2,8000,4,60,long\nb2,8000,4,6000,brief\n";
+    static const char *const history[] = {"firn.knows=history"};
+    struct play play;
+    play_open(&play, "1x4:v100", rows);
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "l2")->first_start_s == 8000);
+    assert_true(play_job(&play, "b2")->first_start_s > 8000);
+    play.options.settings = history;
+    play.options.nsettings = 1;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "b2")->first_start_s == 8000);
+    assert_true(play_job(&play, "l2")->first_start_s > 8000);
+    play_close(&play);
+}
+
 /* ---- notes ---- */
 
 /* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
@@ -249,12 +310,15 @@ int main(void)
         cmocka_unit_test(without_alpha_length_does_not_count),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_freedom_can_be_switched_off),
+        cmocka_unit_test(a_job_that_got_no_gpu_runs_beside_another),
+        cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
         cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),
         cmocka_unit_test(a_job_that_was_due_has_a_turn_by_its_wait),
         cmocka_unit_test(without_durations_attained_service_decides),
+        cmocka_unit_test(ended_jobs_of_the_application_tell_the_work),
         cmocka_unit_test(waiting_and_resized_jobs_have_notes_with_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@ while they train, with the bits and the logs of a run that never was."""
 from __future__ import annotations
 
 import tempfile
+import time
 import unittest
 from types import SimpleNamespace
 from typing import Any, Callable
@@ -27,7 +28,7 @@ def resized(case: unittest.TestCase, work: Callable[[Gate], dict]) -> None:
         step = run.gate.step
         run.gate.allow(step + 2)  # a few steps in this layout
         while run.gate.step < step + 2:
-            pass
+            time.sleep(0.002)
     case.assertEqual(farm.differing(reference, run.finish()), [])
 
 

@@ -186,6 +186,35 @@ static void gpu_time_follows_the_shares_under_every_policy(void **unused)
     buf_release(&rows);
 }
 
+/* Where jobs may be resized and may share GPUs, too. rubick gives each job the
+ * GPUs that it asked for and not its fewest: of more jobs than have room it
+ * chooses itself, and only the past evens that out. */
+static void elastic_jobs_that_may_share_follow_the_shares(void **unused)
+{
+    (void)unused;
+    struct firn_buf rows = {0};
+    struct lab lab;
+    size_t n;
+    const struct firn_policy_def *const *all = firn_policies(&n);
+    add_rivals(&rows, 30, 2);
+    lab_open(&lab, "2x4:v100", rows.at,
+             "users:\n  - name: ann\n    share: 3\n  - name: bob\n");
+    lab.play.options.elastic_min = 1;
+    lab.play.options.elastic_max = 8;
+    lab.play.options.shares = true;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(all[i]->name, "rubick") == 0)
+            continue;
+        play_run(&lab.play, all[i]->name);
+        int bob = ended(&lab, "bob", last_end_s(&lab, "ann"));
+        if (bob < 6 || bob > 15) /* 10 by the shares */
+            fail_msg("%s: when ann's 30 jobs are done, bob has %d",
+                     all[i]->name, bob);
+    }
+    lab_close(&lab);
+    buf_release(&rows);
+}
+
 static void a_user_who_used_much_waits_behind_one_who_did_not(void **unused)
 {
     (void)unused;
@@ -288,6 +317,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(under_every_policy_what_was_used_is_what_was_charged),
         cmocka_unit_test(gpu_time_follows_the_shares_under_every_policy),
+        cmocka_unit_test(elastic_jobs_that_may_share_follow_the_shares),
         cmocka_unit_test(a_user_who_used_much_waits_behind_one_who_did_not),
         cmocka_unit_test(a_hard_quota_of_gpus_is_never_exceeded),
         cmocka_unit_test(idle_gpus_are_lent_and_taken_back),

@@ -146,6 +146,27 @@ static void a_job_trains_on_while_its_growth_is_prepared(void **state)
     play_close(&play);
 }
 
+/* On one GPU from 0 on: a goes at 1/2 beside b, b at 1/1.25 beside a. b is done
+ * at 125, when a has done 62.5, and a at 125 + 37.5. */
+static void pairs_that_are_named_slow_each_other_down_as_said(void **state)
+{
+    (void)state;
+    struct play play;
+    const struct firn_pair_slowdown pairs[] = {{"x", "y", 2}, {"y", "x", 1.25}};
+    play_open(&play, "1x1:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,app,may_share\n"
+              "a,0,1,100,x,1\nb,0,1,100,y,1\n");
+    play.options.pairs = pairs;
+    play.options.npairs = 2;
+    play_run(&play, "sjf-ffs"); /* its log names the pairs, and is replayed */
+    assert_true(play_near(play_end(&play, "b"), 125));
+    assert_true(play_near(play_end(&play, "a"), 162.5));
+    struct firn_buf log = play_read(play.log);
+    assert_non_null(strstr(log.at, "\npair_of\t\"x\"\t\"y\"\t2\n"));
+    buf_release(&log);
+    play_close(&play);
+}
+
 /* Runs a job in as many passes as there are jobs. */
 static enum firn_status pass(void *state, const struct firn_view *view,
                              struct firn_plan *plan)
@@ -595,6 +616,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elastic_job_speeds_up_by_the_exponent),
         cmocka_unit_test(a_resize_without_a_stop_costs_less_than_a_restart),
+        cmocka_unit_test(pairs_that_are_named_slow_each_other_down_as_said),
         cmocka_unit_test(a_move_that_changes_the_way_alone_is_replayed),
         cmocka_unit_test(a_job_trains_on_while_its_growth_is_prepared),
         cmocka_unit_test(policies_are_told_the_costs_that_are_charged),

@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -104,12 +106,42 @@ static void a_handler_put_over_ours_may_call_ours(void **state)
     assert_true(now.sa_handler == SIG_DFL);
 }
 
+/* As Slurm ends a job that it preempts. */
+static void sigterm_is_an_order_where_the_cluster_sends_it(void **state)
+{
+    (void)state;
+    struct sigaction now;
+    unsigned before = firn_stopsignal_count();
+    assert_int_equal(firn_stopsignal_catch(NULL), FIRN_OK);
+    sigaction(SIGTERM, NULL, &now);
+    assert_true(now.sa_handler == SIG_DFL); /* not without FIRN_TERM */
+    firn_stopsignal_release();
+    setenv("FIRN_TERM", "checkpoint", 1);
+    assert_int_equal(firn_stopsignal_catch(NULL), FIRN_OK);
+    raise(SIGTERM);
+    raise(SIGUSR1);
+    assert_int_equal(firn_stopsignal_count(), before + 2);
+    pid_t child = fork(); /* a library's helper ends by it, as ever */
+    if (child == 0) {
+        raise(SIGTERM);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    firn_stopsignal_release();
+    unsetenv("FIRN_TERM");
+    sigaction(SIGTERM, NULL, &now);
+    assert_true(now.sa_handler == SIG_DFL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_signal_is_an_order_without_any_scheduler),
         cmocka_unit_test(without_catching_the_signal_is_left_alone),
         cmocka_unit_test(a_handler_put_over_ours_may_call_ours),
+        cmocka_unit_test(sigterm_is_an_order_where_the_cluster_sends_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

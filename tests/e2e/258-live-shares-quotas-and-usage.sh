@@ -29,6 +29,7 @@ is b project vision || fail "the project of b is '$value'"
 wait_why b "over quota: project vision holds 1 of 1 GPUs"
 run 0 why b
 out_has "over quota"
+out_has "held by: job 1 of $(id -un), 1 GPU"
 run 0 submit --name c --project speech --restart -- sh -c "$forever"
 wait_state c running
 run 0 submit --hold --name d -- true
@@ -82,3 +83,17 @@ held=$(for job in a b c signalled; do
 done | awk '{ sum += $2 - $1 } END { printf "%.6f", sum }')
 awk -v a="$used" -v b="$held" 'BEGIN { exit !(a > 1 && a - b < 0.01 && b - a < 0.01) }' ||
     fail "charged $used s, held $held s: $(api GET /jobs/a)"
+
+# Idle GPUs are lent beyond a quota, and taken back when another project needs them.
+sed -i 's/borrow: no/borrow: yes/' "$tmp/shares.yaml"
+kill -HUP "$daemon"
+run 0 submit --name v1 --gpus 2 --restart -- sh -c "$forever"
+run 0 submit --name v2 --gpus 2 --restart -- sh -c "$forever"
+wait_state v1 running
+wait_state v2 running
+run 0 submit --name s --gpus 2 --project speech -- sh -c "$forever"
+wait_state s running
+wait_why v2 "over quota: project vision holds 2 of 2 GPUs"
+is v1 state running || fail "the job within the quota is '$value'"
+run 0 cancel s
+wait_state v2 running
