@@ -189,8 +189,7 @@ purges()
     find "$bare/var/lib/firn" -type f >"$tmp/left"
     [ "$(cat "$tmp/left")" = "$bare/var/lib/firn/jobs/1/work/result" ] ||
         { echo left: && cat "$tmp/left"; return 1; }
-    left=$(find "$bare/etc" "$bare/usr" "$bare/lib" -path '*firn*' ! -path '*/__pycache__*' \
-        ! -path '*/etc/systemd/*' -print)
+    left=$(cd "$bare" && find etc usr lib/ -name '*firn*' ! -path 'etc/systemd/*')
     [ -z "$left" ] || { echo "left: $left"; return 1; }
     in_bare id firn
 }
