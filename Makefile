@@ -460,7 +460,7 @@ e2e: all $(FAKENVML)
 
 # Everything that ./check needs with these flags, so that its lanes do not
 # build the same file at the same time.
-built: all tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS) $(CONFORMANCE)
+built: all $(if $(DAEMONMAIN),man) tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS) $(CONFORMANCE)
 test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
 test-e2e: test-e2e-built
 	$(Q)$(call run,$(call first,$(SLOW),$(E2E_SAN) $(TESTS)))

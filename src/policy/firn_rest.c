@@ -266,6 +266,24 @@ static int foremost(const void *a, const void *b)
     return order != 0 ? order : firn_cmp(x->seat->job->id, y->seat->job->id);
 }
 
+/* The most that a GPU is worth to a job that has none of its own. One that is a
+ * guest already would lose a restart. */
+static double guest_key(const struct one_round *round,
+                        const struct one_seat *seat)
+{
+    double most = 0;
+    for (int c = 0; c < seat->n; c++) {
+        const struct one_choice *choice = &seat->choices[c];
+        double value = choice->value;
+        if (seat->is_guest)
+            value = seat->weight * choice->rate *
+                    one_lasting(round, seat->cost_s, seat->left_s, choice->rate,
+                                true);
+        most = fmax(most, value / choice->gpus);
+    }
+    return most;
+}
+
 static size_t list_guests(const struct one_round *round, struct guest *guests)
 {
     size_t n = 0;
@@ -274,11 +292,7 @@ static size_t list_guests(const struct one_round *round, struct guest *guests)
         if (seat->is_placed || seat->with != NULL || seat->waits ||
             !seat->job->spec.may_share || seat->n == 0)
             continue;
-        guests[n] = (struct guest){.seat = seat};
-        for (int c = 0; c < seat->n; c++)
-            guests[n].key = fmax(guests[n].key, seat->choices[c].value /
-                                                    seat->choices[c].gpus);
-        n++;
+        guests[n++] = (struct guest){seat, guest_key(round, seat)};
     }
     if (n > 1)
         qsort(guests, n, sizeof *guests, foremost);

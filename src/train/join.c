@@ -229,10 +229,13 @@ static bool is_given_up(void *arg)
            word != firn_join_word(j->number, FIRN_JOIN_SWITCHING);
 }
 
+/* Before the switch, or the order failed there. Where all old processes leave,
+ * it may be done, and cleared, while joiners still form their group. */
 static bool is_before_switch(const struct firn_join *j)
 {
-    return atomic_load(&j->board->word) !=
-           firn_join_word(j->number, FIRN_JOIN_SWITCHING);
+    uint64_t word = atomic_load(&j->board->word);
+    return word == firn_join_word(j->number, FIRN_JOIN_PREPARING) ||
+           word == firn_join_word(j->number, FIRN_JOIN_FAILED);
 }
 
 /* What ends a wait for the processes of the order. */

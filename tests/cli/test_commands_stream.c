@@ -84,7 +84,7 @@ static void trace_export_writes_the_job_history(void **state)
     static const char csv[] =
         "#firn-trace 1\nname,submit_s,gpus,duration_s\n1-x,0,2,60\n";
     char path[280], line[300], got[128] = "";
-    fake_tell(&cmd_fake, "GET /v1/trace", 200, csv);
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=0", 200, csv);
     assert_int_equal(cmd_firn("trace export"), 0);
     assert_string_equal(cmd_ran.out, csv);
     snprintf(path, sizeof path, "%s/t.csv", folder_path());
@@ -96,20 +96,21 @@ static void trace_export_writes_the_job_history(void **state)
     fclose(file);
     assert_string_equal(got, csv);
     /* A time before 1970 means the whole history. */
-    fake_tell(&cmd_fake, "GET /v1/trace?since=0", 200, csv);
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=0&since=0", 200, csv);
     assert_int_equal(cmd_firn("trace export --last 99999d"), 0);
     assert_string_equal(cmd_ran.out, csv);
     fake_tell(&cmd_fake, "GET /v1/nodes", 200,
               "{\"nodes\": [{\"type\": \"v100\", \"gpus\": 2}]}");
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=1", 200, csv);
     assert_int_equal(cmd_firn("whatif --policy fifo"), 0);
     cmd_out_has("history");
-    fake_tell(&cmd_fake, "GET /v1/trace", 200,
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=1", 200,
               "#firn-trace 1\nname,submit_s,gpus,duration_s\n");
     assert_int_equal(cmd_firn("whatif --policy fifo"), 1);
     assert_string_equal(cmd_ran.err,
                         "firn whatif: no job submitted in this time has run\n");
     /* A failure leaves the file unchanged. */
-    fake_tell(&cmd_fake, "GET /v1/trace", 500,
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=0", 500,
               "{\"error\": {\"code\": \"x\", \"text\": \"no disk\"}}");
     assert_int_equal(cmd_firn(line), 1);
     cmd_err_has("firn trace export: no disk");

@@ -139,7 +139,8 @@ static int body(struct joinjob *job, bool is_other)
     if (toy.weight == NULL || toy.momentum == NULL || toy.grad == NULL)
         return 1;
     if (set_up(job, &toy, is_other, &t, &err) != FIRN_OK) {
-        if (getenv("FIRN_JOIN_ORDER") == NULL)
+        if (getenv("FIRN_JOIN_ORDER") == NULL ||
+            getenv("JOINJOB_LOUD") != NULL)
             fprintf(stderr, "joinjob: %s\n", err.text);
         return 1;
     }
@@ -406,7 +407,11 @@ bool joinjob_finish(struct joinjob *job)
         int status = 0;
         assert_int_equal(waitpid(job->pid[r], &status, 0), job->pid[r]);
         job->pid[r] = 0;
-        is_good = is_good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (status != 0)
+            fprintf(stderr, "joinjob: process %d of %d ended with %s %d\n", r,
+                    job->nprocs, WIFEXITED(status) ? "status" : "signal",
+                    WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+        is_good = is_good && status == 0;
     }
     return is_good;
 }

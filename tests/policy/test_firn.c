@@ -285,6 +285,49 @@ static void ended_jobs_of_the_application_tell_the_work(void **unused)
     play_close(&play);
 }
 
+/* ---- starts that take as long as the jobs ---- */
+
+static void open_starts(struct play *play, const char *rows)
+{
+    play_open(play, "1x1:h200", rows);
+    play->options.restart_s = 10;
+    play->options.charges_first_start = true;
+}
+
+/* The first start is paid whenever a job begins: it is no reason to prefer a
+ * long job. 9 s and 17 s of work, 10 s of start. */
+static void a_start_makes_no_short_job_wait_for_a_long_one(void **unused)
+{
+    (void)unused;
+    struct play play;
+    open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                       "a,0,1,5\nlong,1,1,17\nshort,2,1,9\n");
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "short")->first_start_s == 15);
+    assert_true(play_job(&play, "long")->first_start_s == 34);
+    play_close(&play);
+}
+
+/* b shares a's GPU; c comes and is as short: it does not take b's place, and no
+ * job is restarted. */
+static void a_guest_keeps_its_place(void **unused)
+{
+    (void)unused;
+    static const char *const bold[] = {"firn.unknown=yes"};
+    struct play play;
+    open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                       "a,0,1,7\nb,3,1,4\nc,6,1,4\n");
+    play.options.shares = true;
+    play.options.share_slowdown = 1.05;
+    play.options.settings = bold;
+    play.options.nsettings = 1;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "b")->first_start_s == 3);
+    assert_int_equal(play_job(&play, "b")->restarts, 0);
+    assert_true(play_job(&play, "c")->first_start_s > 6);
+    play_close(&play);
+}
+
 /* ---- notes ---- */
 
 /* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
@@ -309,6 +352,8 @@ int main(void)
         cmocka_unit_test(the_job_with_less_work_left_goes_first),
         cmocka_unit_test(without_alpha_length_does_not_count),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
+        cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
+        cmocka_unit_test(a_guest_keeps_its_place),
         cmocka_unit_test(a_freedom_can_be_switched_off),
         cmocka_unit_test(a_job_that_got_no_gpu_runs_beside_another),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
