@@ -553,7 +553,7 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
          $(patsubst %,src/daemon/%.c,abilities access after api audit boardfiles \
            boardsession config config_check config_keep config_live livejob \
-           livemetrics ownfolder recover_alloc room tokens)'
+           livemetrics ownfolder recover_alloc room tokens http_pack slurmask)'
 fuzz-built:
 	$(Q)$(MAKE) $(FUZZ) fuzzers
 fuzz: fuzz-built

@@ -108,22 +108,24 @@ static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
     enum slurm_pending pending = slurm_pending_of(job->reason);
     firn_job_id id = job->base.id;
     snprintf(why, sizeof why, "Slurm does not start it: %.64s", job->reason);
-    if (job->gives_back) {
+    bool is_refused = pending == SLURM_WAITS_NODES ||
+                      pending == SLURM_WAITS_LIMIT ||
+                      pending == SLURM_WAITS_NEVER;
+    if (job->gives_back ||
+        (!is_refused && is_sure && pending != SLURM_WAITS_PRIORITY &&
+         slurm_is_taken(slurm, &job->base.held) &&
+         idle_elsewhere(slurm, job) >= job->base.held.ngpus)) {
         slurm_withdraw(slurm, job);
     } else if (pending == SLURM_WAITS_NODES) {
         slurm_bar_nodes(slurm, id, &job->base.held, why);
         give_back(slurm, job, why);
-    } else if (pending == SLURM_WAITS_LIMIT || pending == SLURM_WAITS_NEVER) {
+    } else if (is_refused) {
         int gpus = pending == SLURM_WAITS_LIMIT ? fewer(slurm, job) : 0;
         if (gpus > 0)
             slurm_bar_gpus(slurm, id, gpus, why);
         else
             slurm_bar_all(slurm, id, 0, why);
         give_back(slurm, job, why);
-    } else if (is_sure && pending != SLURM_WAITS_PRIORITY &&
-               slurm_is_taken(slurm, &job->base.held) &&
-               idle_elsewhere(slurm, job) >= job->base.held.ngpus) {
-        slurm_withdraw(slurm, job);
     }
 }
 

@@ -165,16 +165,27 @@ static bool is_same_place(const struct holding *a, const struct holding *b)
            memcmp(a->gpus.at, b->gpus.at, a->gpus.n * sizeof(int)) == 0;
 }
 
+/* Goes past this text and a whole number behind it. */
+static bool skip_number(const char **at, const char *text)
+{
+    size_t n = strlen(text);
+    if (strncmp(*at, text, n) != 0)
+        return false;
+    const char *digits = *at + n + ((*at)[n] == '-');
+    size_t ndigits = strspn(digits, "0123456789");
+    *at = digits + ndigits;
+    return ndigits > 0 && ndigits < 10;
+}
+
 /* A job that stays on its GPUs is run in another way: the fifth column. */
 static enum firn_status check_how(struct replay *r,
                                   const struct replay_job *job,
                                   const struct holding *to)
 {
-    int n = 0, numbers[4];
-    const char *how = r->columns[4];
-    if (sscanf(how, "passes=%9d tensor=%9d with=%9d after=%9d%n", &numbers[0],
-               &numbers[1], &numbers[2], &numbers[3], &n) != 4 ||
-        how[n] != '\0')
+    const char *how = r->columns[4], *at = how;
+    if (!skip_number(&at, "passes=") || !skip_number(&at, " tensor=") ||
+        !skip_number(&at, " with=") || !skip_number(&at, " after=") ||
+        *at != '\0')
         return wrong(r, "'%.60s' is no way to run job %d", how, job->id);
     if (!is_same_place(to, &job->held))
         return wrong(r,

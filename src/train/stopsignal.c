@@ -108,7 +108,7 @@ enum firn_status firn_stopsignal_catch(struct firn_error *err)
 static bool are_ours(void)
 {
     struct sigaction now = {0};
-    for (size_t i = 0; i < ncaught; i++)
+    for (size_t i = 0; i < ncaught && i < NSIGNALS; i++)
         if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now))
             return false;
     return true;

@@ -139,8 +139,7 @@ static int body(struct joinjob *job, bool is_other)
     if (toy.weight == NULL || toy.momentum == NULL || toy.grad == NULL)
         return 1;
     if (set_up(job, &toy, is_other, &t, &err) != FIRN_OK) {
-        if (getenv("FIRN_JOIN_ORDER") == NULL ||
-            getenv("JOINJOB_LOUD") != NULL)
+        if (getenv("FIRN_JOIN_ORDER") == NULL || getenv("JOINJOB_LOUD") != NULL)
             fprintf(stderr, "joinjob: %s\n", err.text);
         return 1;
     }
