@@ -119,7 +119,7 @@ void firn_stopsignal_release(void)
     pthread_mutex_lock(&lock);
     if (nusers > 0 && --nusers == 0 && are_ours()) {
         in_place = false;
-        for (size_t i = 0; i < ncaught; i++)
+        for (size_t i = 0; i < ncaught && i < NSIGNALS; i++)
             in_place = sigaction(signals[i], &before[i], NULL) != 0 || in_place;
     }
     pthread_mutex_unlock(&lock);
