@@ -227,7 +227,7 @@ function riddles(text)
 {
     gsub(/[^a-z\047]+/, " ", text)
     text = " " text " "
-    if (match(text, " (no" "body|some" "body|who" "ever)(\047s)? ") ||
+    if (match(text, " (no" "body|some" "body|any" "body|every" "body|who" "ever)(\047s)? ") ||
         match(text, " so" " ma" "ny ") || match(text, " n" "o words? ") ||
         match(text, " what" " is ((the|a|an|another|this|that) )?[a-z]+\047s "))
         return substr(text, RSTART + 1, RLENGTH - 2)

@@ -85,6 +85,10 @@ FIRN_API bool firn_how_equal(const struct firn_how *a,
 FIRN_API bool firn_alloc_equal(const struct firn_alloc *a,
                                const struct firn_alloc *b);
 
+/* Have the two a GPU in common? */
+FIRN_API bool firn_alloc_overlaps(const struct firn_alloc *a,
+                                  const struct firn_alloc *b);
+
 /* How many different nodes it touches. */
 FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
 

@@ -32,6 +32,17 @@ bool firn_alloc_equal(const struct firn_alloc *a, const struct firn_alloc *b)
     return true;
 }
 
+bool firn_alloc_overlaps(const struct firn_alloc *a, const struct firn_alloc *b)
+{
+    for (int i = 0; i < a->nparts; i++)
+        for (int k = 0; k < b->nparts; k++)
+            if (a->parts[i].node == b->parts[k].node &&
+                a->parts[i].board == b->parts[k].board &&
+                (a->parts[i].gpus & b->parts[k].gpus) != 0)
+                return true;
+    return false;
+}
+
 int firn_alloc_nodes(const struct firn_alloc *alloc)
 {
     int n = 0;

@@ -87,17 +87,6 @@ static void sort_all(struct sparing *s)
         qsort(s->stopped, s->nstopped, sizeof(struct firn_job *), by_id);
 }
 
-static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
-{
-    for (int i = 0; i < a->nparts; i++)
-        for (int k = 0; k < b->nparts; k++)
-            if (a->parts[i].node == b->parts[k].node &&
-                a->parts[i].board == b->parts[k].board &&
-                (a->parts[i].gpus & b->parts[k].gpus) != 0)
-                return true;
-    return false;
-}
-
 static bool is_free(const struct firn_plan *plan,
                     const struct firn_alloc *alloc)
 {
@@ -117,7 +106,7 @@ static void add_takers(struct sparing *s, const struct firn_alloc *held)
         struct mover *mover = &s->moved[i];
         s->nlooks++;
         if (mover->is_in || mover->stays ||
-            !overlap(firn_plan_of(s->plan, mover->job), held))
+            !firn_alloc_overlaps(firn_plan_of(s->plan, mover->job), held))
             continue;
         mover->is_in = true;
         s->chain[s->nchain++] = i;

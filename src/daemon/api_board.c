@@ -1,6 +1,6 @@
 /* api_board.c - the board: its files, its one-time links, its sessions.
  *
- * The files are served without a token: they are the same for everybody and
+ * The files are served without a token: they are the same for all users and
  * say nothing about jobs. Everything that the page shows comes from the other
  * routes, with the rights of the token that the page sends.
  *

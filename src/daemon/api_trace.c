@@ -55,17 +55,6 @@ static double cost_of(const struct trace *trace, const char *app,
     return cost > 0 ? cost : 0;
 }
 
-static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
-{
-    for (int i = 0; i < a->nparts; i++)
-        for (int k = 0; k < b->nparts; k++)
-            if (a->parts[i].node == b->parts[k].node &&
-                a->parts[i].board == b->parts[k].board &&
-                (a->parts[i].gpus & b->parts[k].gpus) != 0)
-                return true;
-    return false;
-}
-
 /* Seconds that it lost to other jobs on its GPUs, by the measured slowdown. */
 static double lost_s(const struct trace *trace, const struct shared *mine)
 {
@@ -76,7 +65,7 @@ static double lost_s(const struct trace *trace, const struct shared *mine)
         double from_s = fmax(mine->began_s, other->began_s);
         double both_s = fmin(mine->ended_s, other->ended_s) - from_s;
         if (other->job == mine->job || !(both_s > 0) ||
-            !overlap(&mine->held, &other->held))
+            !firn_alloc_overlaps(&mine->held, &other->held))
             continue;
         double xi = host->slowdown(host->arg, mine->app, other->app);
         if (xi > 1 && xi < 1e3)

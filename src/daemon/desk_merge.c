@@ -285,7 +285,7 @@ bool desk_merge_reported(struct desk *desk, struct live_job *job,
 
 /* --- in words ------------------------------------------------------------- */
 
-/* May it be merged with anybody? NULL: yes. */
+/* May the job be merged with another job? NULL: yes. */
 static const char *bar_to_all(const struct desk *desk,
                               const struct live_job *job)
 {

@@ -111,7 +111,7 @@ static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
     if (!job->held.is_shared)
         return 1;
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
-        if (&sj->job == job || !loop_overlaps(&sj->job.held, &job->held))
+        if (&sj->job == job || !firn_alloc_overlaps(&sj->job.held, &job->held))
             continue;
         struct liveforecast_job a = {book_id(dry, job), job};
         struct liveforecast_job b = {book_id(dry, &sj->job), &sj->job};

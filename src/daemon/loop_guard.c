@@ -40,17 +40,6 @@
 /* More than a fifth slower than expected is worse. */
 static const double WORSE = 0.8;
 
-bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b)
-{
-    for (int i = 0; i < a->nparts; i++)
-        for (int k = 0; k < b->nparts; k++)
-            if (a->parts[i].node == b->parts[k].node &&
-                a->parts[i].board == b->parts[k].board &&
-                (a->parts[i].gpus & b->parts[k].gpus) != 0)
-                return true;
-    return false;
-}
-
 /* --- sharing ------------------------------------------------------------- */
 
 static struct liveforecast_job named(const struct track *track,
@@ -127,7 +116,7 @@ static bool are_together(struct loop *loop, const struct track *track,
 {
     const struct firn_job *a = desk_job(&loop->desk, track);
     const struct firn_job *b = desk_job(&loop->desk, sharer);
-    return a != NULL && b != NULL && loop_overlaps(&a->held, &b->held);
+    return a != NULL && b != NULL && firn_alloc_overlaps(&a->held, &b->held);
 }
 
 /* Stops the one that came later; the policy has had its say. */

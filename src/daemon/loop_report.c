@@ -53,7 +53,7 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
         return NULL;
     const struct state *state = round_state(loop->desk.round);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (&sj->job != job && loop_overlaps(&sj->job.held, &job->held)) {
+        if (&sj->job != job && firn_alloc_overlaps(&sj->job.held, &job->held)) {
             run->sharers++;
             run->beside = sj->job.spec.app;
             sharer =

@@ -191,7 +191,6 @@ void loop_memory_json(const struct loop *loop, const struct live_job *job,
 
 /* --- worse than expected: loop_guard.c ----------------------------------- */
 
-bool loop_overlaps(const struct firn_alloc *a, const struct firn_alloc *b);
 /* Beside `sharer` it goes at that rate. */
 void loop_guard_share(struct loop *loop, struct track *track,
                       struct track *sharer, double rate);

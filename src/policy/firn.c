@@ -166,17 +166,6 @@ static const struct firn_job *partner(const struct one_round *round,
                                                                    : NULL;
 }
 
-static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
-{
-    for (int i = 0; i < a->nparts; i++)
-        for (int k = 0; k < b->nparts; k++)
-            if (a->parts[i].node == b->parts[k].node &&
-                a->parts[i].board == b->parts[k].board &&
-                (a->parts[i].gpus & b->parts[k].gpus) != 0)
-                return true;
-    return false;
-}
-
 /* The job that shares the GPUs of a seat. */
 static void find_neighbour(const struct one_round *round, struct one_seat *seat)
 {
@@ -186,7 +175,7 @@ static void find_neighbour(const struct one_round *round, struct one_seat *seat)
     for (size_t i = 0; i < round->njobs; i++) {
         const struct firn_job *other = round->jobs[i];
         if (other == job || other->held.nparts == 0 || !other->held.is_shared ||
-            !overlap(&job->held, &other->held))
+            !firn_alloc_overlaps(&job->held, &other->held))
             continue;
         seat->beside = other;
         seat->is_guest =

@@ -89,6 +89,13 @@ static void write_plan(struct firn_buf *out, const struct firn_job_spec *spec)
     buf_puts(out, text);
 }
 
+/* A bound of 0 with 0 GPUs: no number was given. */
+static void write_bound(struct firn_buf *out, int gpus)
+{
+    if (gpus > 0)
+        buf_double(out, gpus);
+}
+
 static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
                         enum write_column column)
 {
@@ -106,12 +113,10 @@ static void write_field(struct firn_buf *out, const struct firn_job_spec *spec,
         buf_double(out, spec->duration_s);
         return;
     case WRITE_MIN:
-        if (spec->gpus_min > 0) /* 0 with gpus 0: no number was given */
-            buf_double(out, spec->gpus_min);
+        write_bound(out, spec->gpus_min);
         return;
     case WRITE_MAX:
-        if (spec->gpus_max > 0)
-            buf_double(out, spec->gpus_max);
+        write_bound(out, spec->gpus_max);
         return;
     case WRITE_APP:
         buf_csv_string(out, spec->app);

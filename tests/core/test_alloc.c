@@ -119,6 +119,22 @@ static void allocations_are_equal_only_in_every_part(void **unused)
     assert_false(firn_how_equal(&none.how, &zeroed.how));
 }
 
+static void allocations_overlap_by_a_gpu_of_the_same_node(void **unused)
+{
+    (void)unused;
+    struct arena arena = {0};
+    struct firn_alloc a = alloc_read("n0[0-1] n2[3]", &arena);
+    struct firn_alloc beside = alloc_read("n0[2-3] n1[0-1]", &arena);
+    struct firn_alloc across = alloc_read("n1[0] n2[2-3]", &arena);
+    struct firn_alloc none = FIRN_ALLOC_NONE;
+    assert_true(firn_alloc_overlaps(&a, &a));
+    assert_false(firn_alloc_overlaps(&a, &beside));
+    assert_true(firn_alloc_overlaps(&a, &across));
+    assert_true(firn_alloc_overlaps(&across, &a));
+    assert_false(firn_alloc_overlaps(&a, &none));
+    arena_release(&arena);
+}
+
 static void text_reads_back_as_the_same_allocation(void **unused)
 {
     (void)unused;
@@ -146,6 +162,7 @@ int main(void)
         cmocka_unit_test(print_appends_to_what_is_there),
         cmocka_unit_test(boards_do_not_show_in_the_text),
         cmocka_unit_test(allocations_are_equal_only_in_every_part),
+        cmocka_unit_test(allocations_overlap_by_a_gpu_of_the_same_node),
         cmocka_unit_test(text_reads_back_as_the_same_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

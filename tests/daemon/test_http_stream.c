@@ -76,7 +76,7 @@ static void a_reader_that_hangs_up_is_noticed(void **state)
     }
 }
 
-/* Bytes that a socket takes before anybody reads, which is the host's to say.
+/* Bytes that a socket takes before its peer reads, which is the host's to say.
  */
 static size_t socket_holds(void)
 {

@@ -19,7 +19,7 @@ grep '^j' "$tmp/both.csv" | cut -d, -f1-6 >"$tmp/a"
 grep '^j' "$tmp/train.csv" >"$tmp/b"
 cmp -s "$tmp/a" "$tmp/b" || fail "a serving load changes the other jobs"
 
-# Servers never wait for a GPU, everybody finishes, more of the cluster is held.
+# Servers never wait for a GPU, every job finishes, more of the cluster is held.
 alloc() { grep -o '"gpu_alloc_ratio":[0-9.]*' "$tmp/out" | cut -d: -f2; }
 run 0 sim -t "$tmp/serve.csv" -c 4x8:v100 -p easyscale -q -o json
 alone=$(alloc)

@@ -1,4 +1,4 @@
-/* policy_elastic.c - each round anew: everybody the least it needs, by id,
+/* policy_elastic.c - each round anew: every job gets the least it needs, by id,
  * then everything that is left, by id.
  *
  * The plan starts empty, so jobs are stopped, resized and moved as they come
@@ -33,7 +33,7 @@ static enum firn_status decide(void *state, const struct firn_view *view,
 
 const struct firn_policy_def toy_elastic = {
     .name = "elastic",
-    .summary = "everybody the least, then all that is left",
+    .summary = "each job the least, then all that is left",
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE,
     .decide = decide,
 };

@@ -14,7 +14,7 @@ extern const struct firn_policy_def toy_one_by_one;
 extern const struct firn_policy_def toy_greedy;
 /* Jobs that accept it join others on their GPUs. */
 extern const struct firn_policy_def toy_sharer;
-/* Each round anew: everybody the least, then all that is left, by id. */
+/* Each round anew: each job the least, then all that is left, by id. */
 extern const struct firn_policy_def toy_elastic;
 /* Greedy until a TIMER event, then tells the lie its option names until the
  * next one. Declares nothing in `does`; tests change that in a copy. */

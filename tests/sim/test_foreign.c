@@ -38,7 +38,7 @@ static void sums_go_by_the_jobs_own_account_of_its_end(void **state)
     assert_true(play_near(r->jct_mean_s, 120.3));
     assert_true(play_near(r->jct_max_s, 140.3));
     assert_true(play_near(r->makespan_s, 150.3));
-    /* Waiting is over before anybody finishes: 0 and 90. */
+    /* Waiting is over before a job finishes: 0 and 90. */
     assert_true(play_near(r->queue_mean_s, 45));
     /* GPUs are held, and up, until it is heard: 400 of 600 GPU-seconds. */
     assert_true(play_near(r->gpu_s_given, 400));

@@ -2,7 +2,7 @@
  *
  * Toys that hold half-shares, driven through the same round as firn sim. A
  * slowdown of 2 keeps every number exact: a job goes at 1 alone and at 1/2
- * while anybody else is on one of its GPUs.
+ * while another job is on one of its GPUs.
  */
 #include "base/buf.h"
 #include "lib/drive.h"

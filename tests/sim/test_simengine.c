@@ -53,7 +53,7 @@ static const struct firn_policy_def breathing = {
 
 static const struct firn_policy_def starving = {
     .name = "starving",
-    .summary = "the least for everybody",
+    .summary = "the least for each job",
     .decide = starve,
 };
 
