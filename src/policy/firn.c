@@ -93,7 +93,8 @@ static const struct firn_option options[] = {
     FIRN_BOOL(struct one, rules.unknown, "unknown", "no",
               "jobs of unknown memory share too"),
     FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.2", 1, 100,
-                "the most that a shared GPU may slow down either job"),
+                "the most that a shared GPU may slow down either job, where "
+                "that was measured"),
     FIRN_NUMBER(struct one, rules.share_min, "share-min", "1", 0, 100,
                 "times that a guest must gain more than its host loses"),
     FIRN_BOOL(struct one, rules.merge, "merge", "yes",
