@@ -3,11 +3,17 @@
  *     check ann                            may jobs of this user be started?
  *     start ann 7 3 0123456789abcdef       start attempt 3 of job 7
  *     end 7 0123456789abcdef               kill what is left of job 7
+ *     sbatch ann 7 3 0123456789abcdef      submit attempt 3 of job 7 to Slurm
+ *     scancel ann 7 3 0123456789abcdef     cancel it in Slurm's queue
  *
  * The last word is the mark of the state folder (engine/herd.h). There are no
  * paths in it: the launcher makes them from its own options and the numbers.
+ * The last two are followed by arguments of that command, a line each, of a
+ * closed list (engine/launchslurm.h).
  * The answer is `ok NUMBER` (0, the supervisor's process, how many processes
- * were found) or `no SENTENCE`.
+ * were found) or `no SENTENCE`. That of the last two is `ok STATUS BYTES`: the
+ * command's exit status and how many bytes of its output follow in the next
+ * lines; its error text is behind them.
  */
 #ifndef ENGINE_LAUNCHMSG_H
 #define ENGINE_LAUNCHMSG_H
@@ -15,19 +21,33 @@
 #include <firn/status.h>
 #include <stdint.h>
 
-enum { LAUNCHMSG_MOST = 256, LAUNCHMSG_USER = 64, LAUNCHMSG_MARK = 17 };
+enum {
+    LAUNCHMSG_LINE = 256,
+    LAUNCHMSG_MOST = 1 << 16,
+    LAUNCHMSG_USER = 64,
+    LAUNCHMSG_MARK = 17
+};
 
-enum launchmsg_kind { LAUNCHMSG_CHECK, LAUNCHMSG_START, LAUNCHMSG_END };
+enum launchmsg_kind {
+    LAUNCHMSG_CHECK,
+    LAUNCHMSG_START,
+    LAUNCHMSG_END,
+    LAUNCHMSG_SBATCH,
+    LAUNCHMSG_SCANCEL
+};
 
 struct launchmsg {
     enum launchmsg_kind kind;
     char user[LAUNCHMSG_USER]; /* "" of END */
     int job;                   /* 0 of CHECK */
-    int64_t attempt;           /* of START, from 1 */
+    int64_t attempt;           /* of START, SBATCH and SCANCEL, from 1 */
     char mark[LAUNCHMSG_MARK]; /* 16 hexadecimal digits; "" of CHECK */
+    struct firn_bytes words;   /* arguments of SBATCH and SCANCEL, each with a
+                                  line end; in the text that was read */
 };
 
-/* A function of its bytes. FIRN_EINVAL: it is no such line. */
+/* A function of its bytes. FIRN_EINVAL: it is no such line, or an argument is
+ * not in the closed list. */
 enum firn_status launchmsg_read(struct launchmsg *out, struct firn_bytes text,
                                 struct firn_error *err);
 /* Appends the line. */

@@ -26,8 +26,10 @@ static bool has_waiting(const struct slurm *slurm)
 
 void slurm_estimate_poll(struct slurm *slurm)
 {
-    static const char *const argv[] = {"squeue", "--me", "--start", "-h", "-t",
-                                       "PD",     "-o",   "%i|%S",   NULL};
+    const char *const argv[] = {
+        "squeue", "--start", "-h",    "-t",
+        "PD",     "-o",      "%i|%S", slurm_has_users(slurm) ? NULL : "--me",
+        NULL};
     static const char *const env[] = {"SLURM_TIME_FORMAT=%s", NULL};
     double now_s = slurm_now_s(slurm);
     if (now_s < slurm->estimate_due_s || slurm->away_s > 0 ||

@@ -33,8 +33,11 @@ static void ask_queue(struct slurm *slurm, double now_s)
 {
     char format[64];
     uint64_t drawn = 0;
-    const char *argv[] = {"squeue", "--me", "-h", "-a",   "-r",
-                          "-t",     "all",  "-o", format, NULL};
+    const char *argv[] = {
+        "squeue", "-h",   "-a",
+        "-r",     "-t",   "all",
+        "-o",     format, slurm_has_users(slurm) ? NULL : "--me",
+        NULL};
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
         drawn = (uint64_t)(1e6 * now_s); /* without random numbers: the time */
     snprintf(slurm->queue_mark, sizeof slurm->queue_mark, "|%" PRIx64, drawn);
@@ -67,6 +70,7 @@ void slurm_poll(struct slurm *slurm)
         commands_count(slurm->commands, SLURM_CMD_NODES) == 0)
         ask_nodes(slurm);
     slurm_estimate_poll(slurm);
+    slurm_ahead_poll(slurm);
     slurm_inbox_poll(slurm);
 }
 
@@ -155,6 +159,8 @@ void slurm_answers(struct slurm *slurm)
             slurm_submitted(slurm, &done);
         else if (done.tag == SLURM_CMD_ESTIMATE)
             slurm_estimate_take(slurm, &done);
+        else if (done.tag == SLURM_CMD_AHEAD)
+            slurm_ahead_take(slurm, &done);
         else if (done.tag >= SLURM_CMD_INBOX)
             slurm_inbox_answer(slurm, &done);
     } /* the result of scancel is seen in the queue */
@@ -165,6 +171,7 @@ void slurm_wake_arm(void *slurm_engine)
     struct slurm *slurm = slurm_engine;
     double now_s = slurm_now_s(slurm), due = slurm_inbox_due_s(slurm);
     due = fmin(due, slurm_bars_due_s(slurm));
+    due = fmin(due, slurm_ahead_due_s(slurm));
     if (commands_count(slurm->commands, SLURM_CMD_QUEUE) == 0)
         due = fmin(due, slurm->queue_due_s);
     if (commands_count(slurm->commands, SLURM_CMD_NODES) == 0)

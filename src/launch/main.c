@@ -2,14 +2,16 @@
  *
  * firnd is not root. To run a job as the user who submitted it, firnd asks this
  * program, over a Unix socket that only firnd's user can open. The program does
- * three things (engine/launchmsg.h) and nothing else: it says whether jobs of a
- * user may be started, starts the supervisor of an attempt, and kills what is
- * left of a job.
+ * five things (engine/launchmsg.h) and nothing else: it says whether jobs of a
+ * user may be started, starts the supervisor of an attempt, kills what is left
+ * of a job, and runs Slurm's sbatch and scancel for an attempt as its user
+ * (launch/asuser.h).
  *
  * (1) The peer's user is compared with --user for every connection.
  * (2) No path, command or environment comes from the request: the folder is
  *     made of --state and two numbers, the program is --shepherd, the
- *     environment is written here.
+ *     environment is written here. Slurm's commands have arguments from the
+ *     request, of a closed list (engine/launchslurm.h).
  * (3) Jobs are started for members of --group only, never for root or users
  *     below --uid-min, nor for firnd's own user.
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
@@ -19,13 +21,15 @@
  *     control groups with that mark, are killed.
  * (6) With a limit (--memory-max, ...) no attempt is started without it.
  *
- * One request at a time; a request takes some milliseconds.
+ * One request at a time; a request takes some milliseconds. Those that run
+ * Slurm's commands have a process of their own.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
 #include "engine/identity.h"
 #include "engine/launchmsg.h"
 #include "engine/procs.h"
+#include "launch/asuser.h"
 #include "launch/cell.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -43,12 +47,14 @@
 
 static struct {
     const char *state, *socket, *user, *group, *shepherd;
+    const char *slurm; /* folder of Slurm's commands */
     unsigned long uid_min;
     struct identity own;       /* of firnd */
     gid_t members;             /* the group of (3) */
     struct cell_limits limits; /* of each attempt */
     int cells;                 /* version of control groups; 0: none */
-} options = {.shepherd = "/usr/bin/firnd", .uid_min = 1000};
+} options = {
+    .shepherd = "/usr/bin/firnd", .slurm = "/usr/bin", .uid_min = 1000};
 
 /* --- users --------------------------------------------------------------- */
 
@@ -81,7 +87,7 @@ static const char *may_not(const struct identity *user)
     return "the user is not a member of the launcher's group";
 }
 
-/* --- the three requests -------------------------------------------------- */
+/* --- the requests -------------------------------------------------------- */
 
 /* The folder STATE/jobs/N, by no link: STATE is root's word, what is below it
  * belongs to firnd's user. -1: errno. */
@@ -208,7 +214,33 @@ static long end_job(const struct launchmsg *msg)
     return n;
 }
 
-static void answer(struct firn_bytes text, struct firn_buf *out)
+/* Slurm's commands, in a process of its own, which answers. Files are shared
+ * with firnd by its group, so users must not be members of that. */
+static void start_slurm(const struct launchmsg *msg, const struct passwd *entry,
+                        const struct identity *user, int fd,
+                        struct firn_buf *out)
+{
+    const struct launch_slurm slurm = {options.state, options.shepherd,
+                                       options.slurm, &options.own};
+    for (size_t i = 0; i < user->ngroups; i++)
+        if (user->groups[i] == options.own.gid) {
+            buf_printf(out,
+                       "no user %s: a member of firnd's own group %lu can read "
+                       "the files of other users' jobs",
+                       msg->user, (unsigned long)options.own.gid);
+            return;
+        }
+    pid_t pid = fork();
+    if (pid == 0) {
+        asuser_serve(&slurm, msg, entry, user, fd);
+        _exit(0);
+    }
+    if (pid < 0)
+        buf_printf(out, "no cannot start a process: %s", strerror(errno));
+}
+
+/* An empty answer: another process answers. */
+static void answer(struct firn_bytes text, int fd, struct firn_buf *out)
 {
     struct launchmsg msg;
     struct firn_error err = {0};
@@ -232,6 +264,8 @@ static void answer(struct firn_bytes text, struct firn_buf *out)
         buf_printf(out, "no user %s: %s", msg.user, why);
     else if (msg.kind == LAUNCHMSG_CHECK)
         buf_puts(out, "ok 0");
+    else if (msg.kind != LAUNCHMSG_START)
+        start_slurm(&msg, &entry, &user, fd, out);
     else if (end_job(&msg) > 0)
         buf_puts(out, "no processes of the job were still running; they are "
                       "killed");
@@ -252,7 +286,7 @@ static bool is_firnd(int fd)
 
 static void serve(int fd)
 {
-    char text[LAUNCHMSG_MOST + 1];
+    static char text[LAUNCHMSG_MOST + 1];
     struct timeval patience = {.tv_sec = 2};
     struct firn_buf out = {0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -260,7 +294,9 @@ static void serve(int fd)
     ssize_t n = is_firnd(fd) ? recv(fd, text, sizeof text, 0) : -1;
     if (n <= 0)
         return;
-    answer((struct firn_bytes){text, (size_t)n}, &out);
+    answer((struct firn_bytes){text, (size_t)n}, fd, &out);
+    if (out.n == 0)
+        return;
     buf_putc(&out, '\n');
     send(fd, out.at, out.n, MSG_NOSIGNAL);
     if (strncmp(out.at, "no ", 3) == 0)
@@ -324,7 +360,7 @@ static const char help[] =
     "--group NAME\n"
     "                   [--shepherd PROGRAM] [--uid-min N] "
     "[--memory-max SIZE]\n"
-    "                   [--pids-max N] [--cpus-max N]\n"
+    "                   [--pids-max N] [--cpus-max N] [--slurm-path DIR]\n"
     "Runs as root and starts jobs as the users who submitted "
     "them, for firnd.\n\n"
     "  --state DIR         firnd's state directory\n"
@@ -342,21 +378,19 @@ static const char help[] =
     "  --pids-max N        processes and threads of each attempt "
     "(default: no limit)\n"
     "  --cpus-max N        processors of each attempt, in time "
-    "(default: no limit)";
+    "(default: no limit)\n"
+    "  --slurm-path DIR    where sbatch and scancel are (default: "
+    "/usr/bin)";
 
 static int read_options(int argc, char **argv)
 {
-    static const struct option table[] = {{"state", 1, NULL, 'd'},
-                                          {"socket", 1, NULL, 's'},
-                                          {"user", 1, NULL, 'u'},
-                                          {"group", 1, NULL, 'g'},
-                                          {"shepherd", 1, NULL, 'p'},
-                                          {"uid-min", 1, NULL, 'm'},
-                                          {"memory-max", 1, NULL, 'M'},
-                                          {"pids-max", 1, NULL, 'P'},
-                                          {"cpus-max", 1, NULL, 'C'},
-                                          {"help", 0, NULL, 'h'},
-                                          {0}};
+    static const struct option table[] = {
+        {"state", 1, NULL, 'd'},      {"socket", 1, NULL, 's'},
+        {"user", 1, NULL, 'u'},       {"group", 1, NULL, 'g'},
+        {"shepherd", 1, NULL, 'p'},   {"uid-min", 1, NULL, 'm'},
+        {"memory-max", 1, NULL, 'M'}, {"pids-max", 1, NULL, 'P'},
+        {"cpus-max", 1, NULL, 'C'},   {"slurm-path", 1, NULL, 'S'},
+        {"help", 0, NULL, 'h'},       {0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;)
         switch (c) {
         case 'd':
@@ -373,6 +407,9 @@ static int read_options(int argc, char **argv)
             break;
         case 'p':
             options.shepherd = optarg;
+            break;
+        case 'S':
+            options.slurm = optarg;
             break;
         case 'm':
             options.uid_min = strtoul(optarg, NULL, 10);
@@ -403,8 +440,10 @@ static int read_options(int argc, char **argv)
         return wrong("give --state, --socket, --user and --group; ",
                      "'firn-launch --help' explains them");
     if (options.state[0] != '/' || strlen(options.state) > 4000 ||
-        options.shepherd[0] != '/')
-        return wrong("--state and --shepherd must be paths from the root", "");
+        options.shepherd[0] != '/' || options.slurm[0] != '/')
+        return wrong("--state, --shepherd and --slurm-path must be paths from "
+                     "the root",
+                     "");
     return 0;
 }
 

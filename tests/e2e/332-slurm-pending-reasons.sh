@@ -1,7 +1,8 @@
 #!/bin/sh
-# What Slurm's reasons for a pending job change: beside a reservation that
-# begins later a job goes to another node, and `why` names the reason; and beside
-# a user with many pending jobs firn's job keeps its place in Slurm's queue.
+# A reservation that begins later: a job goes to another node at its first
+# start, and the next one waits with that reason and without a Slurm job, until
+# the reservation is gone. Beside a user with many pending jobs firn's job keeps
+# its place in Slurm's queue.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 slurm_up 2x2:v100@16
@@ -11,12 +12,17 @@ up --policy fifo --set slurm.poll=0.1
 submit beside 2 "checkpoint: {grace: 1}" sleep 3000
 wait_field beside gpus 'n1*'
 wait_state beside running
+[ "$(field beside epoch)" = 1 ] || fail "it was tried on n0 first"
 submit waits 2 "checkpoint: {grace: 1}" sleep 3000
-wait_why waits 'ReqNodeNotAvail'
+wait_why waits 'reservation fans begins'
+[ "$(field waits epoch)" = 0 ] || fail "it was submitted to Slurm"
+timeout 240 scontrol delete reservation=fans || fail "the reservation stays"
+wait_state waits running
+[ "$(field waits gpus)" = "n0[0-1]" ] || fail "waits is on $(field waits gpus)"
 api POST /jobs/waits/cancel "" >/dev/null || fail "not cancelled"
 api POST /jobs/beside/cancel "" >/dev/null || fail "not cancelled"
+wait_state waits cancelled
 wait_state beside cancelled
-timeout 240 scontrol delete reservation=fans || fail "the reservation stays"
 
 # theirs N: that many one-GPU jobs of another user.
 theirs()
