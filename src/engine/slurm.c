@@ -382,6 +382,15 @@ static bool load(void *state, firn_job_id id, struct firn_load *out)
     return true;
 }
 
+static double starts_in_s(void *state, firn_job_id id)
+{
+    const struct slurm *slurm = state;
+    const struct slurmjob *job = slurm_find(slurm, id);
+    bool is_pending = job != NULL && !job->has_pid && job->is_seen &&
+                      job->state == SLURM_PENDING && job->expected_s > 0;
+    return is_pending ? fmax(job->expected_s - slurm_now_s(slurm), 0) : 0;
+}
+
 static const struct firn_option options[] = {
     {.name = "partition",
      .type = FIRN_OPTION_TEXT,
@@ -477,4 +486,5 @@ const struct firn_engine_def firn_engine_slurm = {
     .node_why = node_why,
     .load = load,
     .bars = bars,
+    .starts_in_s = starts_in_s,
 };

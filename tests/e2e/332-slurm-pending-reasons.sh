@@ -2,7 +2,8 @@
 # A reservation that begins later: a job goes to another node at its first
 # start, and the next one waits with that reason and without a Slurm job, until
 # the reservation is gone. Beside a user with many pending jobs firn's job keeps
-# its place in Slurm's queue.
+# its place in Slurm's queue. `eta` counts from the moment at which Slurm expects
+# to start a job.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 slurm_up 2x2:v100@16
@@ -38,5 +39,19 @@ wait_state ours running
 left=$(timeout 240 squeue -h -r -t PD -o %i | wc -l)
 [ "$left" -gt 0 ] || fail "it was started behind all jobs that came later"
 [ "$(field ours epoch)" = 1 ] || fail "it lost its place: $(field ours epoch) starts"
+api POST /jobs/ours/cancel "" >/dev/null || fail "not cancelled"
+timeout 240 scancel -t PD -n wrap
+none() { [ -z "$(timeout 240 squeue -h -o %i)" ]; }
+await "jobs are left in Slurm" none
+
+# All cores are in use for ten minutes, and no GPU.
+cores=$(timeout 240 sbatch --parsable -N2 --exclusive --time=10 -o /dev/null \
+    --wrap 'exec sleep 3000') || fail "sbatch failed"
+submit late 1 "duration: 60" true
+wait_why late 'Slurm expects to start it in'
+start=$(api GET /jobs/late/eta | sed -n 's/.*"start_s": *\([0-9]*\).*/\1/p')
+[ "${start:-0}" -gt 120 ] || fail "eta: $(api GET /jobs/late/eta)"
+timeout 240 scancel "$cores"
+wait_state late succeeded
 down
 exit 0

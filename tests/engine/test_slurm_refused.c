@@ -91,6 +91,8 @@ static void slurms_estimate_is_a_part_of_the_reason(void **state)
     assert_string_equal(host.engine->job_trouble(host.state, 0),
                         "pending as Slurm job 1: Priority; Slurm expects to "
                         "start it in 10 min");
+    double wait_s = host.engine->starts_in_s(host.state, 0);
+    assert_true(wait_s > 500 && wait_s < 591);
     done.out = (struct firn_bytes){"1|N/A\n", 6};
     slurm_estimate_take(host.state, &done);
     assert_string_equal(host.engine->job_trouble(host.state, 0),
