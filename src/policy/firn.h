@@ -81,7 +81,8 @@ struct one {
                                          * and of the latest one */
     bool was_tight, is_tight; /* some job would have used more GPUs, before the
                                * latest decision and in it */
-    bool gathers; /* fine-tuning jobs waited at the latest decision */
+    bool gathers;  /* fine-tuning jobs waited at the latest decision */
+    double tail_s; /* when a waiting job may start beside the end of another */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
     struct one_queue queue;
@@ -129,6 +130,7 @@ struct one_seat {
     double work;                /* GPU-seconds left in the most efficient way */
     double cost_s, change_s;    /* of a restart, of a change while it runs */
     double first_s;             /* of its first start, if that is to come */
+    double start_s;             /* before it trains, where starts are charged */
     double gain;                /* by the weights it begins with; 1: none */
     firn_job_id after;          /* whose weights these are, or FIRN_NO_JOB */
     double due_s; /* when it must run at the latest; infinity: never */
@@ -143,6 +145,7 @@ struct one_round {
     struct one_seat *seats;
     size_t n;
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
+    double nbehind;               /* jobs that wait to share, less one */
 };
 
 /* Is nothing done of it yet? */
