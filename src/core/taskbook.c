@@ -24,7 +24,8 @@
  * three epochs alone, so the first jobs of a task are not merged. A task that
  * was never seen merged in this kind is given the benefit of the doubt: one
  * standard deviation of the line. Without it a base whose prior is poor would
- * never be tried; the guard of the policy ends a trial after two epochs.
+ * never be tried; the guards end a trial after two epochs: that of the policy
+ * together, taskbook_hurts() after another.
  *
  * Invariant: answers depend on observations, not on earlier questions. So a
  * curve is fitted when a loss comes in: every time at first, later when half
@@ -47,6 +48,7 @@ enum { EPOCHS = 32, KINDS = 2 };
 #define NEVER  2.0  /* times the epochs allowed: a target that is not met */
 #define LATER  1.5  /* times the epochs done: a job that should have ended */
 #define LIMIT  10.0 /* epochs, of jobs that name none */
+#define HARM   1.05 /* times the loss expected alone: a transfer that hurts */
 
 struct mean {
     double n, sum;
@@ -465,6 +467,19 @@ bool taskbook_answer(struct taskbook *book, const struct task_run *run,
     if (pair->is_known)
         *out = pair->answer;
     return pair->is_known;
+}
+
+bool taskbook_hurts(struct taskbook *book, const struct task_run *run,
+                    int epoch, double loss, double *alone)
+{
+    struct taskbook_answer answer;
+    *alone = taskbook_loss(book, run->task, epoch);
+    if (epoch < 2 || !(loss > HARM * *alone)) /* or not known */
+        return false;
+    if (!(task_at(book, run->task)->target > 0) ||
+        !taskbook_answer(book, run, &answer))
+        return true;
+    return answer.ratio * answer.epochs - epoch > answer.epochs;
 }
 
 /* --- keeping it ---------------------------------------------------------- */

@@ -210,6 +210,13 @@ static bool look_at(struct simengine *engine, struct noise_merge with,
     return merge->alone > 0 && job->spec.batch > 0;
 }
 
+/* It began anew after a transfer that hurt. */
+static bool is_lone(struct simengine *engine, const struct firn_job *job)
+{
+    const struct simjob *sj = simjob_of(engine, job);
+    return sj != NULL && sj->is_lone;
+}
+
 /* How fast each goes when both are trained; false: not known. */
 static bool together(struct simengine *engine, struct side s[2],
                      const struct firn_way *way, struct firn_merge *out)
@@ -271,8 +278,8 @@ bool transfers_merge(void *state, const struct firn_job *a,
     struct noise_merge first = {a->id, b->id, kind},
                        second = {b->id, a->id, kind};
     struct firn_merge merge = {0};
-    if (engine->tasks_told == NULL ||
-        !transfers_is_pair(s[0].task, s[1].task) ||
+    if (engine->tasks_told == NULL || is_lone(engine, a) ||
+        is_lone(engine, b) || !transfers_is_pair(s[0].task, s[1].task) ||
         !look_at(engine, first, way, now_s, &s[0]) ||
         !look_at(engine, second, way, now_s, &s[1]))
         return false;
