@@ -227,8 +227,7 @@ static void start(struct simengine *engine, const struct firn_step *step)
     }
     sj->job = job;
     if (!(sj->done_s > 0))
-        sj->after =
-            sj->is_lone ? 0 : task_of(engine, step->to->how.after);
+        sj->after = sj->is_lone ? 0 : task_of(engine, step->to->how.after);
     sj->gpus = sj->used_gpus = step->to->ngpus;
     sj->is_preparing = false;
     sj->since_s = engine->world.now_s;
