@@ -229,7 +229,10 @@ static void put_claims(const struct repro_book *book,
     for (unsigned i = 0; i < it->claims_count; i++)
         put_claim(book, part, &it->claims[i], out);
     buf_putc(out, '\n');
+    size_t n = out->n;
     variants_text(part, "- ", out);
+    if (out->n > n)
+        buf_putc(out, '\n'); /* ends the list */
     draws_text(book, part, out);
     buf_putc(out, '\n');
 }
