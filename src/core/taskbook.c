@@ -251,7 +251,8 @@ void taskbook_begin(struct taskbook *book, const struct task_run *run)
 void taskbook_epoch(struct taskbook *book, const struct task_run *run,
                     int epoch, double loss)
 {
-    if (!(loss > 0) || !isfinite(loss) || epoch < 1 || epoch > EPOCHS)
+    const struct firn_loss_obs now = {epoch, loss};
+    if (firn_loss_check(&now, NULL) != FIRN_OK || epoch < 1 || epoch > EPOCHS)
         return;
     struct task *task = task_at(book, run->task);
     struct mean *mean = &task->by_epoch[epoch - 1];
@@ -470,14 +471,16 @@ bool taskbook_answer(struct taskbook *book, const struct task_run *run,
 }
 
 bool taskbook_hurts(struct taskbook *book, const struct task_run *run,
-                    int epoch, double loss, double *alone)
+                    int epoch, double loss, struct taskbook_harm *out)
 {
+    const struct task *t = task_at(book, run->task);
+    const struct firn_loss_obs now = {epoch, loss};
     struct taskbook_answer answer;
-    *alone = taskbook_loss(book, run->task, epoch);
-    if (epoch < 2 || !(loss > HARM * *alone)) /* or not known */
+    *out = (struct taskbook_harm){taskbook_loss(book, run->task, epoch), 0};
+    if (epoch < 2 || !(loss > HARM * out->alone)) /* or not known */
         return false;
-    if (!(task_at(book, run->task)->target > 0) ||
-        !taskbook_answer(book, run, &answer))
+    out->behind = -firn_losscurve_head_start(&t->curve, &now, 1);
+    if (!(t->target > 0) || !taskbook_answer(book, run, &answer))
         return true;
     return answer.ratio * answer.epochs - epoch > answer.epochs;
 }

@@ -163,11 +163,11 @@ static double score_of(const struct livemerge *merges, int from, int to)
 }
 
 bool livemerge_hurts(struct livemerge *merges,
-                     const struct livemerge_epoch *report, double *alone)
+                     const struct livemerge_epoch *report,
+                     struct taskbook_harm *out)
 {
     struct task_run run = run_of(merges, report);
-    return taskbook_hurts(merges->book, &run, report->epoch, report->loss,
-                          alone);
+    return taskbook_hurts(merges->book, &run, report->epoch, report->loss, out);
 }
 
 void livemerge_ended(struct livemerge *merges,

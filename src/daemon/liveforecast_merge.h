@@ -50,10 +50,11 @@ void livemerge_epoch(struct livemerge *merges,
 void livemerge_place(struct livemerge *merges, const char *base,
                      const char *dataset, const double *embedding, int n);
 /* Is a job that reports this worse off with another's weights than with the
- * base's own (taskbook_hurts)? `*alone` is the loss expected with these; NaN:
- * not known. */
+ * base's own (taskbook_hurts)? */
+struct taskbook_harm;
 bool livemerge_hurts(struct livemerge *merges,
-                     const struct livemerge_epoch *report, double *alone);
+                     const struct livemerge_epoch *report,
+                     struct taskbook_harm *out);
 /* The job has ended with that epoch, its last. */
 void livemerge_ended(struct livemerge *merges,
                      const struct livemerge_epoch *last);

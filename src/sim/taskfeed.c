@@ -333,16 +333,17 @@ double taskfeed_look_s(const struct taskfeed *feed, const struct simjob *sj)
 bool taskfeed_hurts(struct taskfeed *feed, const struct simjob *sj, char *why,
                     size_t n)
 {
-    double alone;
+    struct taskbook_harm harm;
     if (!is_guarded(feed, sj) || sj->told < 1)
         return false;
     struct task_run run = run_of(feed, sj);
-    if (!taskbook_hurts(feed->book, &run, sj->told, sj->latest, &alone))
+    if (!taskbook_hurts(feed->book, &run, sj->told, sj->latest, &harm))
         return false;
     snprintf(why, n,
-             "with the weights of %s its loss is %.4g after %d epochs, and "
-             "%.4g is expected without them",
-             curves[sj->with - 1].set, sj->latest, sj->told, alone);
+             "with the weights of %s its loss is %.4g after %d epochs, %.1f "
+             "epochs behind; %.4g is expected without them",
+             curves[sj->with - 1].set, sj->latest, sj->told, harm.behind,
+             harm.alone);
     return true;
 }
 

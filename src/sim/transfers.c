@@ -34,6 +34,7 @@
 #include "sim/simengine.h"
 #include "sim/simforecast.h"
 #include "sim/taskfeed.h"
+#include <firn/transfer.h>
 #include <math.h>
 #include <string.h>
 
@@ -232,9 +233,14 @@ static bool together(struct simengine *engine, struct side s[2],
         s[i].merge.together = transfers_rate(s[i].task, s[1 - i].task,
                                              ratio * s[i].belief, &joint, &ref);
     }
+    struct firn_task_size one[2]; /* an epoch of each */
+    for (int i = 0; i < 2; i++) {
+        double samples = transfers_samples(s[i].task);
+        one[i] = (struct firn_task_size){samples / s[i].job->spec.batch,
+                                         s[i].job->spec.batch, samples};
+    }
     out->epoch_s =
-        (transfers_samples(s[0].task) + transfers_samples(s[1].task)) /
-        (joint.batch / joint.iteration_s);
+        firn_spatial_iterations(&one[0], &one[1]) * joint.iteration_s;
     return true;
 }
 

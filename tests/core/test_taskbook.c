@@ -155,21 +155,22 @@ static void a_transfer_hurts_if_its_job_would_end_sooner_anew(void **unused)
     (void)unused;
     struct two t = open_two();
     struct task_run run = {t.b, t.a, FIRN_MERGE_AFTER};
-    double alone;
-    assert_false(taskbook_hurts(t.book, &run, 2, 100, &alone));
-    assert_true(isnan(alone)); /* nothing is known of the task */
+    struct taskbook_harm harm;
+    assert_false(taskbook_hurts(t.book, &run, 2, 100, &harm));
+    assert_true(isnan(harm.alone)); /* nothing is known of the task */
     train_alone(&t);
     taskbook_score(t.book, t.a, t.b, 0.5);
     report(&t, run, 2, 2);
-    assert_false(taskbook_hurts(t.book, &run, 1, 2, &alone));
-    assert_true(taskbook_hurts(t.book, &run, 2, 1, &alone));
-    assert_true(fabs(alone - 0.5) < 0.05);
-    assert_false(taskbook_hurts(t.book, &run, 2, 1.04 * alone, &alone));
+    assert_false(taskbook_hurts(t.book, &run, 1, 2, &harm));
+    assert_true(taskbook_hurts(t.book, &run, 2, 1, &harm));
+    assert_true(fabs(harm.alone - 0.5) < 0.05);
+    assert_true(fabs(harm.behind - 1) < 0.2); /* 1 is the loss of epoch 1 */
+    assert_false(taskbook_hurts(t.book, &run, 2, 1.04 * harm.alone, &harm));
     for (int i = 0; i < 20; i++) /* other jobs ended soon after it */
         taskbook_end(t.book, &run, 4);
-    assert_false(taskbook_hurts(t.book, &run, 2, 1, &alone));
+    assert_false(taskbook_hurts(t.book, &run, 2, 1, &harm));
     taskbook_goal(t.book, t.b, (double)NAN, 10); /* the loss alone counts */
-    assert_true(taskbook_hurts(t.book, &run, 2, 1, &alone));
+    assert_true(taskbook_hurts(t.book, &run, 2, 1, &harm));
     taskbook_free(t.book);
 }
 
