@@ -1,16 +1,20 @@
 """merge_job.py - one fine-tuning job of merge.sh, over a backbone that is made here.
 
     python3 merge_job.py --make --base FOLDER              # the backbone
-    python3 merge_job.py --base FOLDER --task sources      # one job
+    python3 merge_job.py --base FOLDER --task a            # one job
     python3 merge_job.py --make --base FOLDER --device cpu --tiny
 
-The text is this repository's own. The backbone is a byte-level GPT (the shape of
-GPT-2 small: 12 layers of 768) that is trained on pages, shell scripts and Python
-files, and has never seen C. The two tasks are to predict the next byte of C: of
-the sources (`sources`, many samples) and of the headers (`headers`, few samples).
-LoRA adapters in the backbone and a head of its own are trained for each task.
-Samples and held-out text are of different files. The metric is the share of the
-bytes of held-out text that are predicted right.
+LoRA adapters in a backbone and a head of its own are trained for each of two
+tasks, a and b. The metric is the accuracy on samples that were not trained on.
+
+  stripes   (default) the jobs of examples/python/tune.py with the settings of
+            partners.py: pictures of stripes in one direction (a: 600 pictures)
+            and in nearly the same one (b: 300)
+  bytes     the text of this repository. The backbone is a byte-level GPT (the
+            shape of GPT-2 small: 12 layers of 768) that is trained on pages,
+            shell scripts and Python files, and has never seen C. The tasks are
+            to predict the next byte of C: of sources (a) and of headers (b).
+            Samples and held-out text are of different files
 
 After each epoch the job prints a line with its metric, its steps, the steps of
 the device (its partner's included) and the seconds since the process's first
@@ -18,6 +22,7 @@ step. Started by a scheduler that merged two such jobs, the program trains both.
 """
 import argparse
 import os
+import sys
 import time
 
 import trainkit
@@ -29,12 +34,15 @@ from torch.utils.data import TensorDataset
 from firn.torch import finetune
 from firn.torch.partners import Tuned, Work, run
 
+sys.path.insert(0, os.path.join(trainkit.ROOT, "examples", "python"))
+import tune  # noqa: E402
+
 VOCAB = 128
 # task: (folders, ends of file names)
 TEXTS = {
     "base": (("docs", "tests", "python", "bench", "tools"), (".md", ".sh", ".py")),
-    "sources": (("src",), (".c",)),
-    "headers": (("src", "include"), (".h",)),
+    "a": (("src",), (".c",)),
+    "b": (("src", "include"), (".h",)),
 }
 
 
@@ -86,6 +94,15 @@ def backbone(args):
     return nn.Sequential(*list(whole)[:-1]), width
 
 
+def write_about(args):
+    """Where the tables are from: their first lines."""
+    with open(os.path.join(args.base, "about"), "w", encoding="ascii") as f:
+        f.write(f"# device: {trainkit.describe(args.device)}\n"
+                f"# torch: {torch.__version__}, CUDA {torch.version.cuda}\n"
+                f"# command: bench/gpu/merge.sh, {args.kind}\n"
+                f"# date: {time.strftime('%Y-%m-%d', time.gmtime())}\n")
+
+
 def make_base(args):
     """Trains the backbone and writes it to the folder."""
     body, width = backbone(args)
@@ -102,11 +119,6 @@ def make_base(args):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
     torch.save(body.state_dict(), os.path.join(args.base, "base.pt"))
-    with open(os.path.join(args.base, "about"), "w", encoding="ascii") as f:
-        f.write(f"# device: {trainkit.describe(args.device)}\n"
-                f"# torch: {torch.__version__}, CUDA {torch.version.cuda}\n"
-                f"# command: bench/gpu/merge.sh\n"
-                f"# date: {time.strftime('%Y-%m-%d', time.gmtime())}\n")
     print(f"backbone: {sum(p.numel() for p in body.parameters())} parameters, "
           f"{args.base_steps} steps, loss {loss.item():.3f}, "
           f"{time.time() - begin:.1f} s", flush=True)
@@ -128,13 +140,14 @@ def words_to_args(words):
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--base", required=True, help="folder of the backbone")
     parser.add_argument("--make", action="store_true", help="make the backbone")
-    parser.add_argument("--task", choices=("sources", "headers"), default="sources")
+    parser.add_argument("--kind", choices=("stripes", "bytes"), default="stripes")
+    parser.add_argument("--task", choices=("a", "b"), default="a")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--tiny", action="store_true")
-    parser.add_argument("--samples", type=int, default=640)
+    parser.add_argument("--samples", type=int, default=600)
     parser.add_argument("--tests", type=int, default=256, help="held-out samples")
     parser.add_argument("--length", type=int, default=256, help="bytes of a sample")
-    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=5e-4)
     parser.add_argument("--rank", type=int, default=8, help="of LoRA")
@@ -152,9 +165,26 @@ def print_epoch(job):
               f"seconds {time.time() - CLOCK.since:.3f}", flush=True)
 
 
-def make(words):
-    """A job from its command line."""
-    args = words_to_args(words)
+def counted(loss):
+    """The same loss; steps are counted."""
+    def counting(out, y):
+        CLOCK.step()
+        return loss(out, y)
+
+    return counting
+
+
+def stripes(args):
+    """A job of examples/python/tune.py."""
+    angle = 0.2 if args.task == "a" else 0.3
+    return tune.make(
+        f"--angle {angle} --samples {args.samples} --noise 1.5 --epochs {args.epochs} "
+        f"--batch {args.batch} --seed {args.seed} --rank 4 --base-steps 20 "
+        "--lr 5e-4".split())
+
+
+def texts(args):
+    """A job over the byte-level backbone."""
     body, width = backbone(args)
     body.load_state_dict(torch.load(os.path.join(args.base, "base.pt"),
                                     map_location="cpu", weights_only=True))
@@ -163,18 +193,22 @@ def make(words):
     model = Tuned(body, nn.Linear(width, VOCAB)).to(args.device)
     live = [p for p in model.parameters() if p.requires_grad]
 
-    def loss(out, y):
-        CLOCK.step()
-        return loss_of(out, y)
-
     def data():
         return TensorDataset(*windows(text_of(args.task)[0], args.samples,
                                       args.length, 1000 + args.seed))
 
-    return Work(model, torch.optim.Adam(live, lr=args.rate), data, loss,
+    return Work(model, torch.optim.Adam(live, lr=args.rate), data, loss_of,
                 accuracy_on(args.task, args),
-                dict(threads=1, batch_size=args.batch, epochs=args.epochs,
-                     seed=args.seed, save_frozen=False, on_epoch=print_epoch))
+                dict(batch_size=args.batch, epochs=args.epochs, seed=args.seed))
+
+
+def make(words):
+    """A job from its command line."""
+    args = words_to_args(words)
+    work = stripes(args) if args.kind == "stripes" else texts(args)
+    work.loss = counted(work.loss)
+    work.options.update(threads=1, save_frozen=False, on_epoch=print_epoch)
+    return work
 
 
 def main():
@@ -183,7 +217,9 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     args = words_to_args(None)
     if args.make:
-        make_base(args)
+        write_about(args)
+        if args.kind == "bytes":
+            make_base(args)
         return
     for job in run(make):
         print(f"job {job.name}: metric {job.metric:.4f}, {job.step} steps",

@@ -14,7 +14,7 @@ import re
 import statistics
 import sys
 
-TASKS = ("sources", "headers")
+TASKS = ("a", "b")
 COLUMNS = ("way", "seed", "task", "state", "starts", "merged", "seconds", "train_s",
            "steps", "device_steps", "epochs", "metric", "target", "met")
 CURVE = ("way", "seed", "task", "epoch", "metric", "steps", "device_steps",
@@ -106,7 +106,11 @@ def summary(out):
             ends = [float(row["seconds"]) for row in rows]
             steps = [int(row["device_steps"]) for row in rows]
             done = sum(steps) if way == "alone" else max(steps)
-            values[way] = (statistics.fmean(ends), max(ends), done)
+            mean_s = statistics.fmean(ends)
+            if way == "alone":  # the shorter job first
+                took = sorted((min(ends), max(ends) - min(ends)))
+                mean_s = (2 * took[0] + took[1]) / 2
+            values[way] = (mean_s, max(ends), done)
             print(f"seed {seed}, {way:6}: mean completion {values[way][0]:.1f} s, "
                   f"both done after {values[way][1]:.1f} s, {done} steps of the "
                   f"device, targets met {sum(int(row['met']) for row in rows)} of 2, "

@@ -153,7 +153,7 @@ class Merge(unittest.TestCase):
     def run_of(self, way: str, seed: str, logs: list[str], ends: list[float]) -> None:
         """Writes what merge.sh keeps of a run, and adds it to the tables."""
         records = {"block": {"ended_s": 100.0}}
-        for i, task in enumerate(("sources", "headers")):
+        for i, task in enumerate("ab"):
             records[task] = dict(
                 id=2 + i, state="succeeded", epoch=1, ended_s=100 + ends[i]
             )
@@ -195,7 +195,7 @@ class Merge(unittest.TestCase):
     def test_the_script_merges_two_jobs_on_a_declared_gpu(self) -> None:
         env = dict(
             os.environ, DEVICE="cpu", TINY="1", PYTHON=sys.executable, EPOCHS="3",
-            SOURCES="32", HEADERS="16", SECONDS_MAX="600", OMP_NUM_THREADS="1",
+            MANY="32", FEW="16", SECONDS_MAX="600", OMP_NUM_THREADS="1", KIND="bytes",
             EXTRA='--length, "32", --tests, "16"', EXTRA_BASE="--base-steps 20 --length 32",
         )  # fmt: skip
         words = [BENCH / "merge.sh", BENCH.parents[1] / "build", self.folder, "1"]
