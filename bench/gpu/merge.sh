@@ -81,9 +81,8 @@ ended()
 # one WAY SEED TARGET_A TARGET_B: both jobs, from a free GPU to the end of both.
 one()
 {
-    policy="fifo"
-    [ "$1" != merged ] || policy="ymir --set ymir.between=yes --set ymir.interval=1 \
-        --set ymir.guard=${GUARD:-no}"
+    policy=fifo
+    [ "$1" != merged ] || policy="ymir --set ymir.between=yes --set ymir.guard=${GUARD:-no}"
     # shellcheck disable=SC2086 # words
     up --policy $policy $declared
     "$bin/firn" submit --name block --gpus 1 -- /bin/sleep 600 >/dev/null || exit 1
