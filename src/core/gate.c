@@ -28,14 +28,15 @@
  *
  * A job that is reached but finds too few GPUs left is let in all the same and
  * takes nothing: whether it blocks the queue or is passed over is the policy's
- * rule. Jobs whose deadline is near come before all claims.
+ * rule. It counts for quotas that do not allow borrowing, since the policy may
+ * start it. Jobs whose deadline is near come before all claims.
  *
  * Invariants:
  * (1) the GPUs dealt out never exceed those that are up, type by type;
- * (2) no account is dealt more than its quota but by borrowing;
- * (3) the result depends on the state and the time alone; ties go to the lower
- *     account and job id;
- * (4) with one member and no quota and deadline every job is let in.
+ * (2) the jobs of an account that are let in or run need no more than its
+ * quota, but by borrowing; (3) the result depends on the state and the time
+ * alone; ties go to the lower account and job id; (4) with one member and no
+ * quota and deadline every job is let in.
  *
  * The order of the last decision is kept (state->line): between two decisions
  * few jobs change their place.
@@ -79,8 +80,9 @@ struct division {
     size_t njobs;
     struct seat *seats;
     size_t nseats;
-    double *now; /* GPUs dealt, by account */
-    int *left;   /* GPUs by type */
+    double *now;   /* GPUs dealt, by account */
+    double *asked; /* GPUs of jobs that are let in and found no room */
+    int *left;     /* GPUs by type */
     int left_all;
     bool preempts, resizes;
     bool has_urgent;
@@ -129,7 +131,9 @@ static int by_order(const void *a, const void *b)
 
 static int gpus_needed(const struct division *d, const struct firn_job *job)
 {
-    int need = d->resizes ? job->spec.gpus_min : job->spec.gpus;
+    bool is_least =
+        d->resizes && !(d->state->policy->obeys & FIRN_OBEYS_REQUEST);
+    int need = is_least ? job->spec.gpus_min : job->spec.gpus;
     if (!d->resizes && job->held.nparts > 0)
         need = job->held.ngpus;
     return need > 0 ? need : 1;
@@ -251,8 +255,10 @@ static double gpus_of(const struct division *d, const struct claimant *c)
 static enum gate_why beyond_one(const struct division *d, int at, double gpus)
 {
     const struct account *account = account_at(d, at);
-    if (account->limits.gpus > 0 &&
-        d->now[at] + account->outside + gpus > account->limits.gpus)
+    double held = d->now[at] + account->outside;
+    if (!account->limits.borrows)
+        held += d->asked[at];
+    if (account->limits.gpus > 0 && held + gpus > account->limits.gpus)
         return GATE_GPUS;
     if (account->limits.gpu_hours > 0 &&
         account->window_gpu_s >= 3600 * account->limits.gpu_hours - 1e-6)
@@ -326,6 +332,15 @@ static void count(struct division *d, int member, double gpus)
     d->now[member] += gpus;
     d->now[account_at(d, member)->user] += gpus;
     d->now[account_at(d, member)->project] += gpus;
+}
+
+/* The same for a job that is let in and finds no room. */
+static void ask(struct division *d, int member, double gpus)
+{
+    if (member < 0)
+        return;
+    d->asked[account_at(d, member)->user] += gpus;
+    d->asked[account_at(d, member)->project] += gpus;
 }
 
 static bool deal(struct division *d, struct claimant *c)
@@ -429,8 +444,8 @@ static void deal_by_claims(struct division *d)
         struct claimant *c = &d->jobs[seat->next++];
         c->is_reached = true;
         c->over = beyond(d, seat->member, gpus_of(d, c));
-        if (c->over == GATE_OPEN && !was_passed(d, c))
-            deal(d, c);
+        if (c->over == GATE_OPEN && (was_passed(d, c) || !deal(d, c)))
+            ask(d, seat->member, gpus_of(d, c));
     }
 }
 
@@ -645,8 +660,11 @@ size_t gate_divide(struct gate *gate, struct state *state, double now_s,
     }
     if (d.accounts != NULL) {
         accounts_settle(d.accounts, now_s);
-        d.now = arena_alloc(scratch, d.accounts->list.n * sizeof *d.now);
-        memset(d.now, 0, d.accounts->list.n * sizeof *d.now);
+        size_t bytes = d.accounts->list.n * sizeof *d.now;
+        d.now = arena_alloc(scratch, bytes);
+        d.asked = arena_alloc(scratch, bytes);
+        memset(d.now, 0, bytes);
+        memset(d.asked, 0, bytes);
     }
     line_up(&d);
     bool divides = d.accounts != NULL || d.has_urgent;
@@ -720,14 +738,25 @@ bool gate_has_room(struct gate *gate, const struct state *state)
 
 /* --- in words ------------------------------------------------------------- */
 
-static void quota_text(const struct account *account, enum gate_why why,
+static bool is_full(const struct account *account, const struct firn_job *job)
+{
+    return account->limits.gpus > 0 &&
+           account->held + account->outside + job->spec.gpus_min >
+               account->limits.gpus;
+}
+
+static void quota_text(const struct account *account,
+                       const struct firn_job *job, enum gate_why why,
                        double window_s, char *out, size_t size)
 {
     const char *kind = account->kind == ACCOUNT_USER ? "user" : "project";
     if (why == GATE_GPUS)
-        snprintf(out, size, "over quota: %s %.40s holds %g of %d GPUs", kind,
+        snprintf(out, size, "over quota: %s %.40s holds %g of %d GPUs%s", kind,
                  account->name, account->held + account->outside,
-                 account->limits.gpus);
+                 account->limits.gpus,
+                 is_full(account, job) ? ""
+                                       : ", and jobs before this one wait for "
+                                         "the others");
     else
         snprintf(out, size,
                  "over quota: %s %.40s has used %.1f of %g GPU-hours of this "
@@ -744,14 +773,14 @@ static const struct account *quota_of(const struct state *state,
     const struct account *list = state->accounts->list.at;
     const struct account *member = &list[state_record(job)->member];
     const struct account *user = &list[member->user];
+    const struct account *project = &list[member->project];
     bool is_users =
         why == GATE_GPUS
-            ? user->limits.gpus > 0 &&
-                  user->held + user->outside + job->spec.gpus_min >
-                      user->limits.gpus
+            ? is_full(user, job) ||
+                  (user->limits.gpus > 0 && !is_full(project, job))
             : user->limits.gpu_hours > 0 &&
                   user->window_gpu_s >= 3600 * user->limits.gpu_hours - 1e-6;
-    return is_users ? user : &list[member->project];
+    return is_users ? user : project;
 }
 
 void gate_text(const struct state *state, const struct firn_job *job,
@@ -780,6 +809,6 @@ void gate_text(const struct state *state, const struct firn_job *job,
                  project->limits.share, project->held + project->outside,
                  accounts_past_gpus(accounts, project));
     else
-        quota_text(quota_of(state, job, sj->gated), sj->gated,
+        quota_text(quota_of(state, job, sj->gated), job, sj->gated,
                    accounts_window_end_s(accounts, now_s) - now_s, out, size);
 }

@@ -14,7 +14,8 @@
  *     below --uid-min, nor for firnd's own user.
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
  *     (engine/identity.h). Only work and ckpt in STATE/jobs/N are given to the
- *     user; they and all on the way below STATE must be folders and no links.
+ *     user; they and all on the way below STATE must be folders and no links,
+ *     and they must be firnd's or the user's already.
  * (5) Only processes with firn's mark of this state folder and job, or in
  *     control groups with that mark, are killed.
  * (6) With a limit (--memory-max, ...) no attempt is started without it;
@@ -105,6 +106,20 @@ static int open_job(int job)
     return fd;
 }
 
+/* A folder of firnd's becomes the user's; firnd may still read it, to count
+ * what is in it for quotas. One that is the user's stays as it is; another
+ * user's is not given away. */
+static bool give_folder(int fd, const struct identity *user)
+{
+    struct stat is;
+    if (fstat(fd, &is) != 0)
+        return false;
+    if (is.st_uid == user->uid)
+        return true;
+    return is.st_uid == options.own.uid && fchmod(fd, 0750) == 0 &&
+           fchown(fd, user->uid, options.own.gid) == 0;
+}
+
 /* (4) Folders that are not there yet are made by firnd later or never. */
 static bool give_folders(int job, const struct identity *user)
 {
@@ -114,8 +129,8 @@ static bool give_folders(int job, const struct identity *user)
     for (size_t i = 0; above >= 0 && i < sizeof names / sizeof *names; i++) {
         int fd = openat(above, names[i],
                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        is_given = is_given && (fd >= 0 ? fchown(fd, user->uid, user->gid) == 0
-                                        : errno == ENOENT);
+        is_given =
+            is_given && (fd >= 0 ? give_folder(fd, user) : errno == ENOENT);
         if (fd >= 0)
             close(fd);
     }
@@ -168,7 +183,7 @@ static void start(const struct launchmsg *msg, const struct passwd *entry,
     int ends[2], error = 0;
     if (!give_folders(msg->job, user)) {
         buf_puts(out, "no cannot give its folders to the user: one of them is "
-                      "a link, or not a folder");
+                      "a link, another user's, or not a folder");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {

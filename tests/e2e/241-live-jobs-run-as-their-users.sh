@@ -194,6 +194,25 @@ await "processes are left behind a killed supervisor" none_left
 as "${tag}a" "$lab/firn" cancel b >/dev/null 2>&1
 end_firnd
 
+# The disk quota counts files in folders that are the user's.
+printf "users:\n  - name: '*'\n    disk: 1MiB\n" >"$lab/shares.yaml"
+chmod 644 "$lab/shares.yaml"
+start_firnd --launcher "$lab/run/launch" --shares "$lab/shares.yaml"
+submit_big()
+{
+    as "${tag}a" curl -s --unix-socket "$socket" -H 'Content-Type: application/yaml' \
+        --data-binary 'name: big
+run: [/bin/sh, -c, "mkdir d && head -c 2000000 /dev/zero >d/file"]
+gpus: 1' http://firn/v1/jobs >"$tmp/out"
+}
+submit_big
+out_has '"name": "big"'
+big_is_over() { api GET /jobs/big | grep -q '"state": "succeeded"'; }
+await "the job with a file does not succeed" big_is_over
+submit_big
+out_has "over quota: the jobs of user ${tag}a have"
+end_firnd
+
 # With a driver (a made-up one here): a job can open the devices of its own GPUs
 # only. The made-up driver numbers its devices backwards: GPU 0 is /dev/nvidia1.
 # These devices have no driver either: open() fails, but not by "not permitted".

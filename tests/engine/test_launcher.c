@@ -222,6 +222,36 @@ static void garbage_is_refused_and_the_launcher_goes_on(void **state)
     assert_string_equal(answer, "ok 0\n");
 }
 
+/* firnd could move a folder of one user to where that of another belongs. */
+static void a_folder_of_another_user_is_not_given_away(void **state)
+{
+    (void)state;
+    static const char line[] = "start " MEMBER " 6 1 0123456789abcdef "
+                               "0000000000000000 0000000000000000\n";
+    char path[300], answer[512];
+    struct stat st;
+    if (!is_ready())
+        skip();
+    snprintf(path, sizeof path, "%s/jobs", s.folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof path, "%s/jobs/6", s.folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof path, "%s/jobs/6/ckpt", s.folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chown(path, 12345, 12345), 0);
+    ask_as(s.firnd, line, sizeof line - 1, answer);
+    assert_non_null(strstr(answer, "no cannot give its folders"));
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, 12345);
+    assert_int_equal(chown(path, s.firnd, (gid_t)-1),
+                     0); /* as firnd makes it */
+    ask_as(s.firnd, line, sizeof line - 1, answer);
+    assert_int_equal(strncmp(answer, "ok ", 3), 0);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_uid, s.other);
+    assert_int_equal(st.st_mode & 07777, 0750);
+}
+
 /* A link in place of a job's folder: its target stays root's. */
 static void a_link_in_place_of_a_folder_is_not_given_away(void **state)
 {
@@ -515,6 +545,8 @@ int main(void)
             garbage_is_refused_and_the_launcher_goes_on, start, stop),
         cmocka_unit_test_setup_teardown(
             a_link_in_place_of_a_folder_is_not_given_away, start, stop),
+        cmocka_unit_test_setup_teardown(
+            a_folder_of_another_user_is_not_given_away, start, stop),
         cmocka_unit_test_setup_teardown(gpus_of_others_are_closed, start, stop),
         cmocka_unit_test_setup_teardown(
             an_attempt_has_the_processors_of_its_gpus, start, stop),

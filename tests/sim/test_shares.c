@@ -306,9 +306,7 @@ static void gpu_time_follows_the_shares_under_every_policy(void **unused)
     buf_release(&rows);
 }
 
-/* Where jobs may be resized and may share GPUs, too. rubick gives each job the
- * GPUs that it asked for and not its fewest: of more jobs than have room it
- * chooses itself, and only the past evens that out. */
+/* Where jobs may be resized and may share GPUs, too. */
 static void elastic_jobs_that_may_share_follow_the_shares(void **unused)
 {
     (void)unused;
@@ -323,8 +321,6 @@ static void elastic_jobs_that_may_share_follow_the_shares(void **unused)
     lab.play.options.elastic_max = 8;
     lab.play.options.shares = true;
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(all[i]->name, "rubick") == 0)
-            continue;
         play_run(&lab.play, all[i]->name);
         int bob = ended(&lab, "bob", last_end_s(&lab, "ann"));
         if (bob < 6 || bob > 15) /* 10 by the shares */
