@@ -45,6 +45,9 @@ static const struct label END = {
     "how", {"done", "checkpoint", "failed", "killed", "memory", "lost"}};
 static const struct label RESTART = {
     "why", {"resize", "preempt", "failure", "memory", "lost"}};
+#define X(code, text) text,
+static const struct label CAUSE = {"cause", {LIVE_CAUSE_MAP(X)}};
+#undef X
 static const struct label DISK = {"state", {"ample", "low", "spent", "full"}};
 /* Their values are names that users or the cluster give: metrics_row(). */
 static const struct label USER = {"user", {NULL}};

@@ -18,8 +18,8 @@ enum metric {
 
 /* The values of labels. Jobs go by enum live_state, pending ones by enum
  * live_reason, steps by enum
- * firn_step_kind, ends by enum firn_end, refusals by enum http_refusal, the
- * disk by enum room. */
+ * firn_step_kind, stops by enum live_cause without its first, ends by enum
+ * firn_end, refusals by enum http_refusal, the disk by enum room. */
 enum metric_gpu {
     METRIC_GPU_FREE,
     METRIC_GPU_HELD,
