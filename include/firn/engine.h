@@ -94,6 +94,10 @@ struct firn_engine_def {
      * all processes counted. False: not known; `out` is then untouched. MAY be
      * NULL. */
     bool (*load)(void *state, firn_job_id job, struct firn_load *out);
+    /* Memory and utilisation of one GPU, all processes counted. `job` is a job
+     * that holds it, or FIRN_NO_JOB. False and MAY be NULL as above. */
+    bool (*gpu_load)(void *state, firn_node_id node, int gpu, firn_job_id job,
+                     struct firn_load *out);
 
     /* Live engines that reach beyond this host; any MAY be NULL. */
     bool is_remote; /* workers are on other hosts: they report over TCP */
