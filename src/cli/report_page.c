@@ -338,6 +338,8 @@ void report_page(const struct report *report, struct firn_buf *out)
                "class='dim'>firn %s. JCT: completion time of a job, from its "
                "submit to its end.</p>\n",
                report->runs.n, FIRN_VERSION);
+    if (report->intro != NULL)
+        buf_puts(out, report->intro);
     for (size_t i = 0, n; i < report->runs.n; i += n) {
         const struct report_run *first = &report->runs.at[i];
         for (n = 1; i + n < report->runs.n &&
