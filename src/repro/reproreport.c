@@ -433,6 +433,18 @@ static enum firn_status add_runs(const struct repro_book *book,
     return status;
 }
 
+/* Lines of text as HTML: report_text() leaves out control characters. */
+static void put_lines(struct firn_buf *out, char *text)
+{
+    for (char *line = text, *end; line != NULL; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        report_text(out, line);
+        buf_putc(out, '\n');
+    }
+}
+
 enum firn_status report_write_html(const struct repro_book *book,
                                    const char *path, struct firn_error *err)
 {
@@ -440,7 +452,7 @@ enum firn_status report_write_html(const struct repro_book *book,
     struct firn_buf verdicts = {0}, intro = {0}, page = {0};
     page_text(book, &verdicts);
     buf_puts(&intro, "<h2>Verdicts</h2>\n<pre>");
-    report_text(&intro, verdicts.at);
+    put_lines(&intro, verdicts.at);
     buf_puts(&intro, "</pre>\n<p class='dim'>Below: of each scenario the first "
                      "draw of its workload at the first point of its sweep, by "
                      "firn's own rules.</p>\n");

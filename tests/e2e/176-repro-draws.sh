@@ -99,6 +99,7 @@ TMPDIR=$tmp/scratch "$FIRN" repro --papers "$tmp/papers" --report "$tmp/r.html" 
 for text in '<h2>Verdicts</h2>' 'Report of 3 simulations' 'drawn' 'SJF' '</html>'; do
     grep -qF "$text" "$tmp/r.html" || fail "the page has no $text"
 done
+grep -q '^0     SJF     jct_mean_s' "$tmp/r.html" || fail "the lines are not kept"
 grep -q '<script\|src=\|href=' "$tmp/r.html" && fail "the page loads something"
 [ -z "$(ls "$tmp/scratch")" ] || fail "left: $(ls "$tmp/scratch")"
 [ -d "$tmp/r" ] && fail "it wrote Markdown too"
