@@ -30,7 +30,8 @@ static const char style[] =
     "h3{font-size:15px;margin-top:1.6em}table{border-collapse:collapse}"
     "th{font-weight:500;color:#5d6f7f}th,td{padding:3px 10px;text-align:right;"
     "border-bottom:1px solid #e6ecf1}th:first-child,td:first-child{text-align:"
-    "left}td.t{text-align:left}figure{margin:1em 0}figcaption{font-weight:600;"
+    "left}td.t{text-align:left}pre{overflow-x:auto;font-size:12px}figure{"
+    "margin:1em 0}figcaption{font-weight:600;"
     "font-size:13px}svg{max-width:100%;height:auto}text{font:11px system-ui,"
     "sans-serif;fill:#465664}.e{text-anchor:end}.m{text-anchor:middle}"
     ".g{stroke:#e6ecf1}.dim{color:#5d6f7f}</style>";
