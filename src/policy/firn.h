@@ -81,6 +81,8 @@ struct one {
                                          * and of the latest one */
     bool was_tight, is_tight; /* some job would have used more GPUs, before the
                                * latest decision and in it */
+    long was_calm, is_calm;   /* running jobs in a row, by windows, that had
+                               * their best way; then and now */
     bool gathers; /* fine-tuning jobs waited at the latest decision */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
@@ -138,6 +140,7 @@ struct one_round {
     struct one *one;
     const struct firn_view *view;
     struct firn_plan *plan;
+    bool is_again; /* the decision of the same moment, asked for again */
     const struct firn_job *const *jobs; /* that are looked at, by id */
     size_t njobs;
     struct one_seat *seats;
@@ -151,12 +154,13 @@ bool one_is_fresh(const struct one_round *round, const struct firn_job *job);
 const struct firn_job *one_job(const struct one_round *round, firn_job_id id);
 
 /* firn_window.c */
+/* Are there too many jobs to look at all of them? */
+bool one_is_many(const struct one *one, const struct firn_view *view);
 /* Seconds between two decisions on as many jobs. */
 double one_gap_s(const struct one *one, const struct firn_view *view);
 /* Chooses the jobs that are looked at, lets all others keep what they have, and
- * takes the GPUs of those that run out of the plan. False: it is too early, all
- * jobs keep what they have. */
-bool one_window(struct one_round *round);
+ * takes the GPUs of those that run out of the plan. */
+void one_window(struct one_round *round);
 /* Remembers whether a job would have used more GPUs. */
 void one_loosen(const struct one_round *round);
 

@@ -7,9 +7,10 @@
  * they have, and the GPUs of the window and the free ones are divided. So a
  * decision costs the same however many jobs there are, but for one walk over
  * the lists, and every running job has its turn again and again. Decisions are
- * then a second apart for each `effort` jobs, 60 s at most. While every job
- * that was looked at has its best way, no running job is looked at: there is
- * nothing to divide.
+ * then a second apart for each `effort` jobs, 60 s at most; events between them
+ * cost nothing. Once all running jobs in a row had their best way, there is
+ * nothing to divide: decisions are made at every event, and look at waiting
+ * jobs only, until one of these lacks GPUs.
  *
  * Jobs that share GPUs with another are in no window: what one of them gets
  * depends on the other.
@@ -125,40 +126,52 @@ static int by_id(const void *a, const void *b)
     return firn_cmp(x->id, y->id);
 }
 
+bool one_is_many(const struct one *one, const struct firn_view *view)
+{
+    return view->njobs > (size_t)one->rules.effort;
+}
+
 double one_gap_s(const struct one *one, const struct firn_view *view)
 {
     double times = (double)view->njobs / one->rules.effort;
-    return times <= 1 ? 0 : fmin(times, 60);
+    return times <= 1 || !one->is_tight ? 0 : fmin(times, 60);
+}
+
+/* Would a seat have used more GPUs? */
+static bool lacks(const struct one_seat *seat)
+{
+    double best = 0, has = 0;
+    for (int c = 0; c < seat->n; c++)
+        best = fmax(best, seat->choices[c].value);
+    if (seat->chosen != ONE_NONE)
+        has = seat->choices[seat->chosen].value;
+    return seat->n > 0 && !(has >= 0.999 * best);
 }
 
 void one_loosen(const struct one_round *round)
 {
     struct one *one = round->one;
-    one->is_tight = false;
-    for (size_t i = 0; i < round->n && !one->is_tight; i++) {
-        const struct one_seat *seat = &round->seats[i];
-        double best = 0, has = 0;
-        for (int c = 0; c < seat->n; c++)
-            best = fmax(best, seat->choices[c].value);
-        if (seat->chosen != ONE_NONE)
-            has = seat->choices[seat->chosen].value;
-        one->is_tight = seat->n > 0 && !(has >= 0.999 * best);
+    size_t calm = (size_t)one->was_calm;
+    for (size_t i = 0; i < round->n; i++) {
+        if (lacks(&round->seats[i])) {
+            one->is_tight = true;
+            one->is_calm = 0;
+            return;
+        }
+        calm += round->seats[i].job->held.nparts > 0;
     }
+    calm = calm < round->view->nrunning ? calm : round->view->nrunning;
+    one->is_calm = (long)calm;
+    one->is_tight = one->was_tight && calm < round->view->nrunning;
 }
 
-bool one_window(struct one_round *round)
+void one_window(struct one_round *round)
 {
     struct one *one = round->one;
     const struct firn_view *view = round->view;
-    bool is_again = one->rounds.has_begun && view->now_s == one->rounds.last_s;
     firn_plan_keep_all(round->plan);
-    if (!rounds_begin(&one->rounds, view->now_s,
-                      one->rounds.last_s + one_gap_s(one, view)))
-        return false;
-    if (!is_again) {
+    if (!round->is_again)
         one->window_from = one->window_to;
-        one->was_tight = one->is_tight;
-    }
     size_t most = WAITING + (size_t)one->rules.effort / 2 + 1;
     const struct firn_job **jobs =
         firn_view_alloc(view, (most + 1) * sizeof(struct firn_job *));
@@ -169,5 +182,4 @@ bool one_window(struct one_round *round)
     qsort(jobs, n + nrunning, sizeof *jobs, by_id);
     round->jobs = jobs;
     round->njobs = n + nrunning;
-    return true;
 }
