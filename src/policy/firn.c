@@ -230,41 +230,47 @@ static void meet_new(const struct one_round *round, bool is_first)
     one_queue_jobs(one, round->view, round->plan);
 }
 
-static enum firn_status decide(void *state, const struct firn_view *view,
-                               struct firn_plan *plan)
+void one_decide(struct one_round *round)
 {
-    struct one *one = state;
-    struct one_round round = {.one = one, .view = view, .plan = plan};
+    struct one *one = round->one;
+    const struct firn_view *view = round->view;
     bool is_first = !one->rounds.has_begun;
-    round.is_again = !is_first && view->now_s == one->rounds.last_s;
+    round->is_again = !is_first && view->now_s == one->rounds.last_s;
     if (!rounds_begin(&one->rounds, view->now_s,
                       one->rounds.last_s + one_gap_s(one, view))) {
-        firn_plan_keep_all(plan);
-        return FIRN_OK;
+        firn_plan_keep_all(round->plan);
+        return;
     }
-    meet_new(&round, is_first);
-    if (!round.is_again) {
+    meet_new(round, is_first);
+    if (!round->is_again) {
         one->was_tight = one->is_tight;
         one->was_calm = one->is_calm;
     }
     if (one_is_many(one, view)) {
-        one_window(&round);
+        one_window(round);
     } else {
-        round.jobs = firn_view_jobs(view);
-        round.njobs = view->njobs;
+        round->jobs = firn_view_jobs(view);
+        round->njobs = view->njobs;
     }
-    seat_all(&round);
-    one_match(&round);
-    for (size_t i = 0; i < round.n; i++) {
-        one_menu(&round, &round.seats[i]);
-        one_hold_back(&round, &round.seats[i]);
+    seat_all(round);
+    one_match(round);
+    for (size_t i = 0; i < round->n; i++) {
+        one_menu(round, &round->seats[i]);
+        one_hold_back(round, &round->seats[i]);
     }
-    one_worth(&round);
-    one_assign(&round);
-    one_mix(&round);
-    one_share(&round);
-    one_explain(&round);
-    one_loosen(&round);
+    one_worth(round);
+    one_assign(round);
+    one_mix(round);
+    one_share(round);
+    one_explain(round);
+    one_loosen(round);
+}
+
+static enum firn_status decide(void *state, const struct firn_view *view,
+                               struct firn_plan *plan)
+{
+    struct one_round round = {.one = state, .view = view, .plan = plan};
+    one_decide(&round);
     return FIRN_OK;
 }
 
@@ -311,6 +317,7 @@ static void save(const void *state, struct firn_buf *out)
     keep_int(out, one->is_tight);
     keep_int(out, one->was_calm);
     keep_int(out, one->is_calm);
+    keep_int(out, one->is_filling);
     one_past_save(one, out);
     one_queue_save(&one->queue, out);
 }
@@ -332,6 +339,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
         fresh->is_tight = keep_read_int(&keep, 0, 1);
         fresh->was_calm = keep_read_int(&keep, 0, INT32_MAX);
         fresh->is_calm = keep_read_int(&keep, 0, INT32_MAX);
+        fresh->is_filling = keep_read_int(&keep, 0, 1);
         one_past_load(fresh, &keep);
         one_queue_load(&fresh->queue, &keep);
         status = keep_close(&keep, err);

@@ -83,6 +83,7 @@ struct one {
                                * latest decision and in it */
     long was_calm, is_calm;   /* running jobs in a row, by windows, that had
                                * their best way; then and now */
+    bool is_filling;          /* the latest decision started many jobs */
     bool gathers; /* fine-tuning jobs waited at the latest decision */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
@@ -121,7 +122,8 @@ struct one_seat {
     int chosen; /* choice, or ONE_NONE */
     int pinned; /* the choice that it must have, or ONE_NONE */
     bool is_placed, is_due, is_settled;
-    bool is_sheltered;             /* is due, and has GPUs set aside */
+    bool is_sheltered; /* is due, and has GPUs set aside */
+    bool is_supple; /* can be resized without a stop, and has somewhere to go */
     firn_type_id held_type;        /* ONE_NONE: nothing, or several */
     int elsewhere[FIRN_TYPES_MAX]; /* of a held mixed choice: GPUs that are not
                                     * of its type */
@@ -130,10 +132,11 @@ struct one_seat {
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */
     double cost_s, change_s;    /* of a restart, of a change while it runs */
-    double first_s;             /* of its first start, if that is to come */
-    double gain;                /* by the weights it begins with; 1: none */
-    firn_job_id after;          /* whose weights these are, or FIRN_NO_JOB */
-    double due_s; /* when it must run at the latest; infinity: never */
+    double prepare_s;  /* of a change while it runs: until new GPUs are used */
+    double first_s;    /* of its first start, if that is to come */
+    double gain;       /* by the weights it begins with; 1: none */
+    firn_job_id after; /* whose weights these are, or FIRN_NO_JOB */
+    double due_s;      /* when it must run at the latest; infinity: never */
 };
 
 struct one_round {
@@ -148,6 +151,9 @@ struct one_round {
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
 };
 
+/* The whole decision; `round` has the policy, the view and the plan, and gets
+ * the seats. */
+void one_decide(struct one_round *round);
 /* Is nothing done of it yet? */
 bool one_is_fresh(const struct one_round *round, const struct firn_job *job);
 /* A job that is looked at, or NULL. */
