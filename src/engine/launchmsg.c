@@ -13,16 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {[LAUNCHMSG_CHECK] = "check",
-                                    [LAUNCHMSG_START] = "start",
-                                    [LAUNCHMSG_END] = "end",
-                                    [LAUNCHMSG_SBATCH] = "sbatch",
-                                    [LAUNCHMSG_SCANCEL] = "scancel"};
-
-static bool has_attempt(enum launchmsg_kind kind)
-{
-    return kind != LAUNCHMSG_CHECK && kind != LAUNCHMSG_END;
-}
+static const char *const names[] = {
+    [LAUNCHMSG_CHECK] = "check",   [LAUNCHMSG_START] = "start",
+    [LAUNCHMSG_GPUS] = "gpus",     [LAUNCHMSG_END] = "end",
+    [LAUNCHMSG_SBATCH] = "sbatch", [LAUNCHMSG_SCANCEL] = "scancel"};
 
 static bool has_words(enum launchmsg_kind kind)
 {
@@ -64,6 +58,37 @@ static bool read_number(const char *word, int64_t most, int64_t *out)
     return *out <= most;
 }
 
+/* Exactly 16 hexadecimal digits, lower case. */
+static bool is_hex(const char *word)
+{
+    return strlen(word) == LAUNCHMSG_MARK - 1 &&
+           strspn(word, "0123456789abcdef") == LAUNCHMSG_MARK - 1;
+}
+
+static bool read_bits(struct firn_bytes *text, uint64_t *out)
+{
+    char word[LAUNCHMSG_USER];
+    if (next_word(text, word) == NULL || !is_hex(word))
+        return false;
+    *out = strtoull(word, NULL, 16);
+    return true;
+}
+
+static bool has_user(enum launchmsg_kind kind)
+{
+    return kind != LAUNCHMSG_GPUS && kind != LAUNCHMSG_END;
+}
+
+static bool has_attempt(enum launchmsg_kind kind)
+{
+    return kind != LAUNCHMSG_CHECK && kind != LAUNCHMSG_END;
+}
+
+static bool has_gpus(enum launchmsg_kind kind)
+{
+    return kind == LAUNCHMSG_START || kind == LAUNCHMSG_GPUS;
+}
+
 static bool read_words(struct launchmsg *out, struct firn_bytes text)
 {
     char word[LAUNCHMSG_USER];
@@ -77,7 +102,7 @@ static bool read_words(struct launchmsg *out, struct firn_bytes text)
     if (kind > LAUNCHMSG_SCANCEL)
         return false;
     out->kind = (enum launchmsg_kind)kind;
-    if (kind != LAUNCHMSG_END &&
+    if (has_user(out->kind) &&
         (next_word(&text, out->user) == NULL || !is_user(out->user)))
         return false;
     if (kind == LAUNCHMSG_CHECK)
@@ -89,10 +114,13 @@ static bool read_words(struct launchmsg *out, struct firn_bytes text)
         (next_word(&text, word) == NULL ||
          !read_number(word, INT64_MAX, &out->attempt)))
         return false;
-    return next_word(&text, word) != NULL && text.n == 0 &&
-           strlen(word) == LAUNCHMSG_MARK - 1 &&
-           strspn(word, "0123456789abcdef") == LAUNCHMSG_MARK - 1 &&
-           str_copy(out->mark, sizeof out->mark, word);
+    if (next_word(&text, word) == NULL || !is_hex(word) ||
+        !str_copy(out->mark, sizeof out->mark, word))
+        return false;
+    if (has_gpus(out->kind) &&
+        (!read_bits(&text, &out->devices) || !read_bits(&text, &out->gpus)))
+        return false;
+    return text.n == 0;
 }
 
 /* The arguments behind the first line. */
@@ -134,7 +162,7 @@ enum firn_status launchmsg_read(struct launchmsg *out, struct firn_bytes text,
 void launchmsg_write(const struct launchmsg *msg, struct firn_buf *out)
 {
     buf_puts(out, names[msg->kind]);
-    if (msg->kind != LAUNCHMSG_END)
+    if (has_user(msg->kind))
         buf_printf(out, " %s", msg->user);
     if (msg->kind != LAUNCHMSG_CHECK)
         buf_printf(out, " %d", msg->job);
@@ -142,6 +170,9 @@ void launchmsg_write(const struct launchmsg *msg, struct firn_buf *out)
         buf_printf(out, " %lld", (long long)msg->attempt);
     if (msg->kind != LAUNCHMSG_CHECK)
         buf_printf(out, " %s", msg->mark);
+    if (has_gpus(msg->kind))
+        buf_printf(out, " %016llx %016llx", (unsigned long long)msg->devices,
+                   (unsigned long long)msg->gpus);
     buf_putc(out, '\n');
     if (has_words(msg->kind) && msg->words.n > 0)
         buf_add(out, msg->words.at, msg->words.n);

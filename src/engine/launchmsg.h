@@ -1,17 +1,21 @@
 /* launchmsg.h - what firnd asks of the launcher, as one line of text.
  *
- *     check ann                            may jobs of this user be started?
- *     start ann 7 3 0123456789abcdef       start attempt 3 of job 7
- *     end 7 0123456789abcdef               kill what is left of job 7
- *     sbatch ann 7 3 0123456789abcdef      submit attempt 3 of job 7 to Slurm
- *     scancel ann 7 3 0123456789abcdef     cancel it in Slurm's queue
+ *     check ann                     may jobs of this user be started?
+ *     start ann 7 3 MARK GPUS GPUS  start attempt 3 of job 7 on these GPUs
+ *     gpus 7 3 MARK GPUS GPUS       attempt 3 of job 7 has these GPUs now
+ *     end 7 MARK                    kill what is left of job 7
+ *     sbatch ann 7 3 MARK           submit attempt 3 of job 7 to Slurm
+ *     scancel ann 7 3 MARK          cancel it in Slurm's queue
  *
- * The last word is the mark of the state folder (engine/herd.h). There are no
- * paths in it: the launcher makes them from its own options and the numbers.
+ * MARK is that of the state folder (engine/herd.h). GPUS are bits: first the
+ * devices that the attempt may open (bit N: /dev/nvidiaN; all: no limit), then
+ * the GPUs of the host that it holds (bit N: GPU N). All three have 16
+ * hexadecimal digits. There are no paths in a request: the launcher makes them
+ * from its own options and the numbers. The answer is `ok NUMBER` (0, the
+ * supervisor's process, how many processes were found) or `no SENTENCE`.
+ *
  * The last two are followed by arguments of that command, a line each, of a
- * closed list (engine/launchslurm.h).
- * The answer is `ok NUMBER` (0, the supervisor's process, how many processes
- * were found) or `no SENTENCE`. That of the last two is `ok STATUS BYTES`: the
+ * closed list (engine/launchslurm.h). Their answer is `ok STATUS BYTES`: the
  * command's exit status and how many bytes of its output follow in the next
  * lines; its error text is behind them.
  */
@@ -31,6 +35,7 @@ enum {
 enum launchmsg_kind {
     LAUNCHMSG_CHECK,
     LAUNCHMSG_START,
+    LAUNCHMSG_GPUS,
     LAUNCHMSG_END,
     LAUNCHMSG_SBATCH,
     LAUNCHMSG_SCANCEL
@@ -38,10 +43,11 @@ enum launchmsg_kind {
 
 struct launchmsg {
     enum launchmsg_kind kind;
-    char user[LAUNCHMSG_USER]; /* "" of END */
+    char user[LAUNCHMSG_USER]; /* "" of GPUS and END */
     int job;                   /* 0 of CHECK */
-    int64_t attempt;           /* of START, SBATCH and SCANCEL, from 1 */
+    int64_t attempt;           /* not of CHECK and END; from 1 */
     char mark[LAUNCHMSG_MARK]; /* 16 hexadecimal digits; "" of CHECK */
+    uint64_t devices, gpus;    /* of START and GPUS */
     struct firn_bytes words;   /* arguments of SBATCH and SCANCEL, each with a
                                   line end; in the text that was read */
 };

@@ -25,8 +25,11 @@ static bool is_busy(const struct slurm *slurm)
         enum firn_phase phase = slurm->roster.jobs.at[i]->phase;
         if (phase == FIRN_PHASE_STARTING || phase == FIRN_PHASE_LEAVING)
             return true;
+        if (slurm_resize_is_busy(slurm_at(slurm, i)))
+            return true;
     }
-    return slurm->releases.n > 0 || slurm->orphans.n > 0 || slurm->away_s > 0;
+    return slurm->returns.n > 0 || slurm->releases.n > 0 ||
+           slurm->orphans.n > 0 || slurm->away_s > 0;
 }
 
 static void ask_queue(struct slurm *slurm, double now_s)
@@ -109,7 +112,12 @@ static void take_queue(struct slurm *slurm, const struct command_done *done)
     if (slurm_is_answer(slurm, "squeue", done)) {
         put_lines(done->out, slurm->queue_mark, &lines);
         struct firn_bytes text = {lines.n > 0 ? lines.at : "", lines.n};
-        if (slurm_jobs_read(&jobs, text, &err) == FIRN_OK)
+        enum firn_status status = slurm_jobs_read(&jobs, text, &err);
+        for (size_t i = 0; i < jobs.at.n; i++) /* pilots are firnd's own */
+            if (jobs.at.at[i].pilot != 0 &&
+                !slurm_is_user(slurm, "", jobs.at.at[i].user))
+                jobs.at.at[i].is_ours = false;
+        if (status == FIRN_OK)
             slurm_queue_take(slurm, &jobs, slurm->queue_asked_s);
         else
             slurm_went_away(slurm, "squeue", err.text);
@@ -157,6 +165,8 @@ void slurm_answers(struct slurm *slurm)
             take_nodes(slurm, &done);
         else if (done.tag == SLURM_CMD_SUBMIT)
             slurm_submitted(slurm, &done);
+        else if (done.tag == SLURM_CMD_PILOT)
+            slurm_pilot_submitted(slurm, &done);
         else if (done.tag == SLURM_CMD_ESTIMATE)
             slurm_estimate_take(slurm, &done);
         else if (done.tag == SLURM_CMD_AHEAD)

@@ -171,12 +171,24 @@ nstarts=$(cat "$lab"/out/jobs/*.0 | grep -c '^start')
 nagain=$(for file in "$lab"/out/jobs/*; do grep -c '^end' "$file"; done | grep -cv '^1$')
 [ "$nagain" = 0 ] || echo "# $nagain ranks did not end exactly once"
 [ "$ndoubled" = 0 ] || fail "$ndoubled starts beside a running one"
-[ "$nok" = "$nsent" ] || fail "$nok of $nsent jobs succeeded: $(api GET '/jobs?state=failed')"
+has_all() # slurmdbd commits once a second
+{
+    timeout 240 sacct -a -X -n -P -S now-2days \
+        -o JobName,User,State,Start,End,JobID,ExitCode >"$tmp/sacct" &&
+        ! grep -q 'RUNNING\|PENDING\|COMPLETING' "$tmp/sacct"
+}
+await "Slurm's accounting has jobs that are not over" has_all
+[ "$nok" = "$nsent" ] || {
+    for id in $(api GET '/jobs?state=failed,lost' | tr '{' '\n' |
+        sed -n 's/.*"id": \([0-9]*\),.*"state".*/\1/p'); do
+        grep ":$id:[0-9]*|" "$tmp/sacct"
+        cat "$lab/state/jobs/$id/log"
+        api GET "/jobs/$id" | tr '{' '\n' | grep exit_status
+    done
+    fail "$nok of $nsent jobs succeeded"
+}
 
 # Nothing cancelled that was not ours.
-sleep 3 # slurmdbd commits once a second
-timeout 240 sacct -a -X -n -P -S now-2days -o JobName,User,State,Start,End,JobID \
-    >"$tmp/sacct"
 nbad=$(grep '^theirs|' "$tmp/sacct" | grep -c 'CANCELLED\||FAILED')
 [ "$nbad" = 0 ] || fail "foreign jobs: $(grep '^theirs|' "$tmp/sacct" | grep 'CANC\|FAIL')"
 
