@@ -662,6 +662,11 @@ site:
 # setuptools and wheel in PYTHON.
 WHEELS ?= $(BUILD)/wheels
 wheel:
+	$(Q)$(PYTHON) -c "import setuptools, wheel, pip" 2>/dev/null || \
+	    $(PYTHON) -c "import setuptools.command.bdist_wheel, pip" 2>/dev/null || \
+	    { echo "make wheel: $(PYTHON) lacks pip, setuptools or wheel;" \
+	    "install python3-pip, python3-setuptools and python3-wheel, or set PYTHON" >&2; \
+	    exit 1; }
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
 	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
 	    -w $(WHEELS) ./python; status=$$?; \
