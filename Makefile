@@ -220,8 +220,8 @@ $(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 
 # The one program that runs as root: nothing is in it but what it needs.
 LAUNCHSRC := $(wildcard src/launch/*.c) \
-             $(patsubst %,src/engine/%.c,identity launchmsg procs) \
-             $(patsubst %,src/base/%.c,arena buf failpoint log mem status str \
+             $(patsubst %,src/engine/%.c,identity launchmsg launchslurm procs) \
+             $(patsubst %,src/base/%.c,arena buf clock failpoint log mem status str \
                utf8)
 $(BUILD)/firn-launch: $(call obj,$(LAUNCHSRC))
 	$(say) LD $@
@@ -557,7 +557,7 @@ FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg attemptfiles procs \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg launchslurm attemptfiles procs \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
@@ -790,4 +790,4 @@ FORCE:
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
+           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(LAUNCHSRC) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
