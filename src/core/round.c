@@ -20,8 +20,10 @@
 #include "core/diff.h"
 #include "core/gate.h"
 #include "core/spare.h"
+#include "core/takers.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct round {
@@ -175,7 +177,9 @@ static enum firn_status node_down(struct round *round,
                                  .job = &sj->job,
                                  .to = &nothing,
                                  .at_s = event->at_s,
-                                 .is_loss = true};
+                                 .is_loss = true,
+                                 .cause = FIRN_CAUSE_NODE,
+                                 .for_job = FIRN_NO_JOB};
         FIRN_TRY(announce(round, &step, err));
         state_drop(&round->state, &sj->job, event->at_s);
     }
@@ -415,6 +419,8 @@ static enum firn_status apply(struct round *round, const struct diff *diff,
                               double now_s, struct firn_error *err)
 {
     struct state *state = &round->state;
+    if (round->config.names_takers)
+        takers_find(diff, &round->scratch);
     for (size_t i = 0; i < diff->nsteps; i++)
         FIRN_TRY(announce(round, &diff->steps[i], err));
     for (size_t i = 0; i < diff->nsteps; i++) /* (2) */
@@ -467,11 +473,23 @@ static void think(void *arg)
 }
 
 /* Jobs that are kept back get the reason as their note, once. */
+static int by_number(const void *a, const void *b)
+{
+    firn_job_id x = *(const firn_job_id *)a, y = *(const firn_job_id *)b;
+    return (x > y) - (x < y);
+}
+
 static void note_gated(struct round *round, double now_s)
 {
     const struct round_watch *watch = &round->config.watch;
-    for (struct state_job *sj = round->state.first; sj; sj = sj->after) {
-        if (sj->gated == sj->noted)
+    struct state *state = &round->state;
+    if (state->gatings.n > 1)
+        qsort(state->gatings.at, state->gatings.n, sizeof *state->gatings.at,
+              by_number);
+    for (size_t i = 0; i < state->gatings.n; i++) {
+        const struct firn_job *job = state_job(state, state->gatings.at[i]);
+        struct state_job *sj = job != NULL ? state_record(job) : NULL;
+        if (sj == NULL || sj->gated == sj->noted)
             continue;
         sj->noted = sj->gated;
         char text[256];
@@ -480,6 +498,7 @@ static void note_gated(struct round *round, double now_s)
         if (watch->note)
             watch->note(watch->arg, &sj->job, now_s);
     }
+    state->gatings.n = 0;
 }
 
 /* Shares, quotas and deadlines: (4). */
@@ -494,7 +513,9 @@ static enum firn_status divide(struct round *round, double now_s,
         struct firn_step step = {.kind = FIRN_STEP_STOP,
                                  .job = stops[i].job,
                                  .to = &nothing,
-                                 .at_s = now_s};
+                                 .at_s = now_s,
+                                 .cause = stops[i].cause,
+                                 .for_job = stops[i].for_job};
         FIRN_TRY(announce(round, &step, err));
         state_drop(state, stops[i].job, now_s);
         state_gate(state, stops[i].job, stops[i].why, now_s);
@@ -516,8 +537,12 @@ static enum firn_status consolidate(struct round *round, double now_s,
         consolidate_find(&round->state, place, now_s, &round->scratch, &move);
     if (!*is_moved)
         return FIRN_OK;
-    struct firn_step step = {
-        .kind = FIRN_STEP_MOVE, .job = move.job, .to = &move.to, .at_s = now_s};
+    struct firn_step step = {.kind = FIRN_STEP_MOVE,
+                             .job = move.job,
+                             .to = &move.to,
+                             .at_s = now_s,
+                             .cause = FIRN_CAUSE_ROOM,
+                             .for_job = FIRN_NO_JOB};
     FIRN_TRY(announce(round, &step, err));
     state_drop(&round->state, move.job, now_s);
     state_hold(&round->state, move.job, &move.to, now_s);

@@ -16,9 +16,10 @@
  * Here it is only noticed that a resize went worse than expected, and counted
  * when it is taken back.
  *
- * Another job's weights. A job that began with them (firn_how.after) and has a
- * loss above the one that its task was seen to have without them, two epochs or
- * more after its start, begins anew: it is stopped, and its next attempts have
+ * Another job's weights. A job that began with them (firn_how.after) and that
+ * they hurt (taskbook_hurts(): after two epochs or more its loss is above the
+ * one that its task was seen to have without them, and it would meet its target
+ * sooner from the start) begins anew: it is stopped, and its next attempts have
  * FIRN_ANEW, at which the trainer removes the checkpoints so far and begins
  * with the base's weights. Its progress counts from 0 again, and it is not
  * merged any more. Which jobs did so is on disk before they are stopped.
@@ -135,7 +136,9 @@ static void part(struct loop *loop, struct track *track, struct track *sharer)
              "it and job %d slow each other down too much on shared GPUs",
              is_guest ? sharer->id : track->id);
     guest->nparted++;
-    loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
+    loop_sent_away(loop, job, why,
+                   (struct live_stop){LIVE_CAUSE_UNDONE,
+                                      is_guest ? sharer->id : track->id});
 }
 
 /* True: it is to be looked at again. */
@@ -247,6 +250,7 @@ bool loop_guard_after(struct loop *loop, struct live_job *job)
     if (track->round_id != FIRN_NO_JOB && track->rate > 0 &&
         round_event(loop->desk.round, &back, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
-    loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
+    loop_sent_away(loop, job, why,
+                   (struct live_stop){LIVE_CAUSE_UNDONE, FIRN_NO_JOB});
     return true;
 }

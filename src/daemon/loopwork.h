@@ -83,7 +83,8 @@ struct happening {
     const struct firn_alloc *to;    /* KEEP_GPUS, RESTORE, ADOPT: its GPUs */
     const struct live_job *partner; /* OPEN_ATTEMPT: trained with it; NULL */
     double wait_s;                  /* RETRY_LATER */
-    double mem_gib;         /* CHARGE_RETRY: it asks for; 0: as before */
+    struct live_stop stop; /* why it loses GPUs; none: as book_because() says */
+    double mem_gib;        /* CHARGE_RETRY: it asks for; 0: as before */
     struct firn_error *err; /* MAY be NULL */
     /* What came of it. */
     enum firn_status status; /* OPEN_ATTEMPT, RESTORE; FIRN_EINVAL: this cannot
@@ -95,6 +96,9 @@ void loop_happens(struct loop *loop, struct live_job *job,
                   struct happening *what);
 void loop_happens_why(struct loop *loop, struct live_job *job,
                       enum life_event event, const char *why);
+/* firnd takes its GPUs away, with that sentence. */
+void loop_sent_away(struct loop *loop, struct live_job *job, const char *why,
+                    struct live_stop stop);
 /* Behind book_cancel(): it shall end. */
 void loop_cancelled(struct loop *loop, struct live_job *job);
 /* It is new, or its user changed it in the book: held, released, bounds,
@@ -103,10 +107,11 @@ void loop_changed(struct loop *loop, struct live_job *job);
 /* Writes down the orders of its trainer for what it holds from now on. */
 void loop_orders(struct loop *loop, struct live_job *job,
                  const struct firn_alloc *to);
-/* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
- * change in no simulation, and not all policies look) leave them by a
- * checkpoint. */
-void loop_keep_bounds(struct loop *loop);
+/* Resizes a running job outside of a decision: the round has it with these GPUs
+ * from now on, and the engine is told. An error: it is as it was. */
+enum firn_status loop_resize(struct loop *loop, struct live_job *job,
+                             const struct firn_alloc *to,
+                             struct firn_error *err);
 /* The attempt of a job ended with `event`: so does that of its partner. */
 void loop_partner_ends(struct loop *loop, const struct live_job *lead,
                        struct live_job *partner,
@@ -114,6 +119,16 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
 /* Jobs that others train, or are to train: ends what the round wants no more.
  */
 void loop_check_partners(struct loop *loop);
+
+/* --- bounds: loop_bounds.c ------------------------------------------------ */
+
+/* Does it hold fewer or more GPUs than its user wants now? */
+bool loop_is_out_of_bounds(const struct live_job *job,
+                           const struct firn_job *in_round);
+/* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
+ * change in no simulation, and not all policies look) are resized without a
+ * stop, or leave their GPUs by a checkpoint. */
+void loop_keep_bounds(struct loop *loop);
 
 /* --- attempts: loop_attempt.c --------------------------------------------- */
 

@@ -363,6 +363,43 @@ static bool load(void *state, firn_job_id id, struct firn_load *out)
     return true;
 }
 
+/* The place of a GPU among those of the job, which is the number of the worker
+ * that measures it; -1: the job does not hold it. */
+static int place_of(const struct firn_alloc *held, firn_node_id node, int gpu)
+{
+    int n = 0;
+    for (int i = 0; i < held->nparts; i++) {
+        const struct firn_part *part = &held->parts[i];
+        int bit = gpu - FIRN_BOARD_GPUS * part->board;
+        uint64_t below = 0;
+        if (part->node == node && bit >= 0 && bit < FIRN_BOARD_GPUS &&
+            (part->gpus >> bit & 1) != 0) {
+            below = part->gpus & ((UINT64_C(1) << bit) - 1);
+            return n + __builtin_popcountll(below);
+        }
+        n += __builtin_popcountll(part->gpus);
+    }
+    return -1;
+}
+
+static bool gpu_load(void *state, firn_node_id node, int gpu, firn_job_id id,
+                     struct firn_load *out)
+{
+    const struct slurmjob *job = slurm_find(state, id);
+    if (job == NULL || job->base.folder == NULL)
+        return false;
+    int place = place_of(&job->base.held, node, gpu);
+    int folder =
+        place >= 0 ? attempt_folder(job->base.folder, job->base.attempt, false)
+                   : -1;
+    if (folder < 0)
+        return false;
+    bool is_known = attempt_load_get(folder, (size_t)place, job->base.attempt,
+                                     out) == ATTEMPT_PRESENT;
+    close(folder);
+    return is_known;
+}
+
 static const struct firn_option options[] = {
     {.name = "partition",
      .type = FIRN_OPTION_TEXT,
@@ -459,5 +496,6 @@ const struct firn_engine_def firn_engine_slurm = {
     .node_name = node_name,
     .node_why = node_why,
     .load = load,
+    .gpu_load = gpu_load,
     .bars = bars,
 };
