@@ -200,17 +200,6 @@ static int send_files(struct batch *batch)
     return rc;
 }
 
-/* Does a word of the list set the same variable as `variable`? */
-static bool has_variable(const struct words *words, const char *variable)
-{
-    size_t n = strcspn(variable, "=");
-    for (size_t i = 0; i < words->n; i++)
-        if (strncmp(words->at[i], variable, n) == 0 &&
-            (words->at[i][n] == '=' || words->at[i][n] == '\0'))
-            return true;
-    return false;
-}
-
 /* All variables that a job may set and --env does not. Those of the shell's own
  * state are left out, and those that are not UTF-8. */
 static void take_environment(struct words *words)
@@ -220,7 +209,7 @@ static void take_environment(struct words *words)
         char name[256];
         struct firn_buf quoted = {0};
         size_t n = strcspn(*at, "=");
-        if ((*at)[n] != '=' || n >= sizeof name || has_variable(words, *at))
+        if ((*at)[n] != '=' || n >= sizeof name || job_env_has(words, *at))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)n, *at);
         bool is_wanted =
@@ -496,6 +485,8 @@ int cmd_submit(int argc, char **argv)
         args.live.is_offline = args.is_dry;
         if (args.takes_all)
             take_environment(&args.job.value[JOB_FIELD_env].words);
+        else if (args.files.n == 0)
+            job_env_python(&args.job.value[JOB_FIELD_env].words);
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)

@@ -47,6 +47,8 @@ void state_release(struct state *state)
     freemap_release(&state->map);
     ladder_release(&state->ladder);
     heap_release(&state->rank_ends);
+    vec_release(&state->line);
+    vec_release(&state->gatings);
     map_release(&state->names);
     mem_free(state->cluster.nodes);
 }
@@ -369,6 +371,8 @@ void state_gate(struct state *state, struct firn_job *job, enum gate_why why,
         rank_out(state, job);
         state->ngated++;
     }
+    if (sj->gated != why)
+        vec_add(&state->gatings, job->id);
     sj->gated = why;
     if (!was_open && is_open) {
         rank_in(state, job, now_s);

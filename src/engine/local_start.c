@@ -126,6 +126,7 @@ static enum firn_status ask_launcher(struct local *local, struct localjob *job,
         !str_copy(msg.mark, sizeof msg.mark, local->host.mark))
         return firn_fail(err, FIRN_EINVAL, "jobs of '%.80s' cannot be started",
                          user);
+    local_devices(local, &job->base.want, &msg);
     failpoint("engine.fork.before");
     FIRN_TRY(launcher_ask(local->launcher, &msg, &number, err));
     failpoint("engine.fork.after");

@@ -2,9 +2,9 @@
  *
  * firnd is not root. To run a job as the user who submitted it, firnd asks this
  * program, over a Unix socket that only firnd's user can open. The program does
- * three things (engine/launchmsg.h) and nothing else: it says whether jobs of a
- * user may be started, starts the supervisor of an attempt, and kills what is
- * left of a job.
+ * four things (engine/launchmsg.h) and nothing else: it says whether jobs of a
+ * user may be started, starts the supervisor of an attempt, opens and closes
+ * GPUs for an attempt that grows or shrinks, and kills what is left of a job.
  *
  * (1) The peer's user is compared with --user for every connection.
  * (2) No path, command or environment comes from the request: the folder is
@@ -14,10 +14,12 @@
  *     below --uid-min, nor for firnd's own user.
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
  *     (engine/identity.h). Only work and ckpt in STATE/jobs/N are given to the
- *     user; they and all on the way below STATE must be folders and no links.
+ *     user; they and all on the way below STATE must be folders and no links,
+ *     and they must be firnd's or the user's already.
  * (5) Only processes with firn's mark of this state folder and job, or in
  *     control groups with that mark, are killed.
- * (6) With a limit (--memory-max, ...) no attempt is started without it.
+ * (6) With a limit (--memory-max, ...) no attempt is started without it;
+ * without control groups this program does not start, unless --without-cgroups.
  *
  * One request at a time; a request takes some milliseconds.
  */
@@ -42,13 +44,15 @@
 #include <unistd.h>
 
 static struct {
-    const char *state, *socket, *user, *group, *shepherd;
+    const char *state, *socket, *user, *group, *shepherd, *cgroups;
     unsigned long uid_min;
     struct identity own;       /* of firnd */
     gid_t members;             /* the group of (3) */
     struct cell_limits limits; /* of each attempt */
     int cells;                 /* version of control groups; 0: none */
-} options = {.shepherd = "/usr/bin/firnd", .uid_min = 1000};
+    bool is_without;           /* --without-cgroups */
+} options = {
+    .shepherd = "/usr/bin/firnd", .cgroups = "/sys/fs/cgroup", .uid_min = 1000};
 
 /* --- users --------------------------------------------------------------- */
 
@@ -81,7 +85,7 @@ static const char *may_not(const struct identity *user)
     return "the user is not a member of the launcher's group";
 }
 
-/* --- the three requests -------------------------------------------------- */
+/* --- the four requests -------------------------------------------------- */
 
 /* The folder STATE/jobs/N, by no link: STATE is root's word, what is below it
  * belongs to firnd's user. -1: errno. */
@@ -102,6 +106,20 @@ static int open_job(int job)
     return fd;
 }
 
+/* A folder of firnd's becomes the user's; firnd may still read it, to count
+ * what is in it for quotas. One that is the user's stays as it is; another
+ * user's is not given away. */
+static bool give_folder(int fd, const struct identity *user)
+{
+    struct stat is;
+    if (fstat(fd, &is) != 0)
+        return false;
+    if (is.st_uid == user->uid)
+        return true;
+    return is.st_uid == options.own.uid && fchmod(fd, 0750) == 0 &&
+           fchown(fd, user->uid, options.own.gid) == 0;
+}
+
 /* (4) Folders that are not there yet are made by firnd later or never. */
 static bool give_folders(int job, const struct identity *user)
 {
@@ -111,8 +129,8 @@ static bool give_folders(int job, const struct identity *user)
     for (size_t i = 0; above >= 0 && i < sizeof names / sizeof *names; i++) {
         int fd = openat(above, names[i],
                         O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        is_given = is_given && (fd >= 0 ? fchown(fd, user->uid, user->gid) == 0
-                                        : errno == ENOENT);
+        is_given =
+            is_given && (fd >= 0 ? give_folder(fd, user) : errno == ENOENT);
         if (fd >= 0)
             close(fd);
     }
@@ -154,13 +172,18 @@ static void run_shepherd(const struct launchmsg *msg,
     _exit(127);
 }
 
+static struct cell_gpus gpus_of(const struct launchmsg *msg)
+{
+    return (struct cell_gpus){.devices = msg->devices, .places = msg->gpus};
+}
+
 static void start(const struct launchmsg *msg, const struct passwd *entry,
                   const struct identity *user, struct firn_buf *out)
 {
     int ends[2], error = 0;
     if (!give_folders(msg->job, user)) {
         buf_puts(out, "no cannot give its folders to the user: one of them is "
-                      "a link, or not a folder");
+                      "a link, another user's, or not a folder");
         return;
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -169,8 +192,8 @@ static void start(const struct launchmsg *msg, const struct passwd *entry,
     }
     pid_t pid = fork();
     if (pid == 0) {
-        if (!cell_enter(msg->mark, msg->job, msg->attempt, options.own.uid,
-                        options.own.gid)) {
+        if (!cell_enter(msg->mark, msg->job, msg->attempt, gpus_of(msg),
+                        options.own.uid, options.own.gid)) {
             error = ENOTSUP; /* (6) */
             _exit(write(ends[1], &error, sizeof error) < 0 ? 126 : 127);
         }
@@ -181,7 +204,9 @@ static void start(const struct launchmsg *msg, const struct passwd *entry,
     close(ends[1]);
     ssize_t n = pid > 0 ? read(ends[0], &error, sizeof error) : 0;
     close(ends[0]);
-    if (pid < 0 || n > 0)
+    if (n > 0 && error == ENOTSUP)
+        buf_puts(out, "no the limits of its control group cannot be set");
+    else if (pid < 0 || n > 0)
         buf_printf(out, "no cannot run '%s': %s", options.shepherd,
                    strerror(error));
     else
@@ -222,6 +247,13 @@ static void answer(struct firn_bytes text, struct firn_buf *out)
     }
     if (msg.kind == LAUNCHMSG_END) {
         buf_printf(out, "ok %ld", end_job(&msg));
+        return;
+    }
+    if (msg.kind == LAUNCHMSG_GPUS) {
+        buf_puts(out, cell_change(msg.mark, msg.job, msg.attempt, gpus_of(&msg))
+                          ? "ok 0"
+                          : "no the limits of its control group cannot be "
+                            "changed");
         return;
     }
     if (!find_user(msg.user, &entry, room, sizeof room, &user))
@@ -308,32 +340,37 @@ static int64_t read_size(const char *text)
 static int open_cells(void)
 {
     static const char *const words[] = {
-        "without control groups: this host has none that root can write",
-        "in control groups of their own (version 1)",
+        "without control groups", "in control groups of their own (version 1)",
         "in control groups of their own (version 2)"};
     const char *lacks = NULL;
-    options.cells = cell_open(&options.limits, &lacks);
+    bool closes = false;
+    options.cells =
+        cell_open(options.cgroups, &options.limits, &lacks, &closes);
     if (lacks != NULL)
         return wrong("this host has no control groups that limit ", lacks);
-    fprintf(stderr, "firn-launch: jobs run %s\n", words[options.cells]);
+    if (options.cells == 0 && !options.is_without)
+        return wrong("root can make no control groups in ",
+                     options.cgroups); /* (6) */
+    fprintf(stderr, "firn-launch: jobs run %s; GPUs of others are %s\n",
+            words[options.cells],
+            closes                               ? "closed to them"
+            : options.limits.devices == CELL_ALL ? "open to them"
+                                                 : "open to them: this host's "
+                                                   "control groups cannot "
+                                                   "close devices");
     return 0;
 }
 
 static const char help[] =
-    "usage: firn-launch --state DIR --socket PATH --user NAME "
-    "--group NAME\n"
-    "                   [--shepherd PROGRAM] [--uid-min N] "
-    "[--memory-max SIZE]\n"
-    "                   [--pids-max N] [--cpus-max N]\n"
-    "Runs as root and starts jobs as the users who submitted "
-    "them, for firnd.\n\n"
+    "usage: firn-launch --state DIR --socket PATH --user NAME --group NAME\n"
+    "                   [options]\n"
+    "Runs as root and starts jobs as the users who submitted them, for "
+    "firnd.\n\n"
     "  --state DIR         firnd's state directory\n"
-    "  --socket PATH       socket to listen on; firnd's option "
-    "--launcher\n"
+    "  --socket PATH       socket to listen on; firnd's option --launcher\n"
     "  --user NAME         user that firnd runs as\n"
     "  --group NAME        group whose members may run jobs\n"
-    "  --shepherd PROGRAM  path of firnd (default: "
-    "/usr/bin/firnd)\n"
+    "  --shepherd PROGRAM  path of firnd (default: /usr/bin/firnd)\n"
     "  --uid-min N         lowest user number that may run jobs "
     "(default: 1000)\n"
     "  --memory-max SIZE   memory of each attempt of a job, e.g. "
@@ -342,60 +379,58 @@ static const char help[] =
     "  --pids-max N        processes and threads of each attempt "
     "(default: no limit)\n"
     "  --cpus-max N        processors of each attempt, in time "
-    "(default: no limit)";
+    "(default: no limit)\n"
+    "  --cpuset LIST       processors that attempts run on, e.g. 4-63 "
+    "(default: all)\n"
+    "  --cpus-per-gpu N    processors of --cpuset for each GPU: GPU 0 has the "
+    "first N\n"
+    "                      of the list (default: attempts share the list)\n"
+    "  --devices WHICH     GPUs that an attempt can open: own, or all "
+    "(default: own,\n"
+    "                      where the host can close devices)\n"
+    "  --cgroup-root DIR   where control groups are mounted "
+    "(default: /sys/fs/cgroup)\n"
+    "  --without-cgroups   start on a host on which root can make no control "
+    "groups";
 
-static int read_options(int argc, char **argv)
+static int wrong_number(const char *text)
 {
-    static const struct option table[] = {{"state", 1, NULL, 'd'},
-                                          {"socket", 1, NULL, 's'},
-                                          {"user", 1, NULL, 'u'},
-                                          {"group", 1, NULL, 'g'},
-                                          {"shepherd", 1, NULL, 'p'},
-                                          {"uid-min", 1, NULL, 'm'},
-                                          {"memory-max", 1, NULL, 'M'},
-                                          {"pids-max", 1, NULL, 'P'},
-                                          {"cpus-max", 1, NULL, 'C'},
-                                          {"help", 0, NULL, 'h'},
-                                          {0}};
-    for (int c; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;)
-        switch (c) {
-        case 'd':
-            options.state = optarg;
-            break;
-        case 's':
-            options.socket = optarg;
-            break;
-        case 'u':
-            options.user = optarg;
-            break;
-        case 'g':
-            options.group = optarg;
-            break;
-        case 'p':
-            options.shepherd = optarg;
-            break;
-        case 'm':
-            options.uid_min = strtoul(optarg, NULL, 10);
-            break;
-        case 'M':
-            options.limits.memory_bytes = read_size(optarg);
-            if (options.limits.memory_bytes <= 0)
-                return wrong("--memory-max is not like 64G or 900M: ", optarg);
-            break;
-        case 'P':
-        case 'C':
-            *(c == 'P' ? &options.limits.pids : &options.limits.cpus) =
-                read_size(optarg);
-            if (read_size(optarg) <= 0 || read_size(optarg) > 1 << 22)
-                return wrong("not a number of processes or processors: ",
-                             optarg);
-            break;
-        case 'h':
-            puts(help);
-            exit(0);
-        default:
-            return 2;
-        }
+    return wrong("not a number of processes or processors: ", text);
+}
+
+/* The options of limits. */
+static int read_limit(int c, const char *text)
+{
+    struct cell_limits *limits = &options.limits;
+    int64_t n = read_size(text);
+    switch (c) {
+    case 'M':
+        limits->memory_bytes = n;
+        return n > 0 ? 0
+                     : wrong("--memory-max is not like 64G or 900M: ", text);
+    case 'P':
+        limits->pids = n;
+        return n > 0 && n <= 1 << 22 ? 0 : wrong_number(text);
+    case 'C':
+        limits->cpus = n;
+        return n > 0 && n <= 1 << 22 ? 0 : wrong_number(text);
+    case 'G':
+        limits->cpus_per_gpu = n;
+        return n > 0 && n <= CPUS_MOST ? 0 : wrong_number(text);
+    case 'S':
+        return cpus_read(text, &limits->cpuset)
+                   ? 0
+                   : wrong("--cpuset is not like 0-7,16: ", text);
+    default:
+        limits->devices = strcmp(text, "all") == 0 ? CELL_ALL : CELL_OWN;
+        return strcmp(text, "all") == 0 || strcmp(text, "own") == 0
+                   ? 0
+                   : wrong("--devices is neither own nor all: ", text);
+    }
+}
+
+static int check_options(int argc, char **argv)
+{
     if (optind < argc)
         return wrong("unexpected argument ", argv[optind]);
     if (options.state == NULL || options.socket == NULL ||
@@ -403,9 +438,45 @@ static int read_options(int argc, char **argv)
         return wrong("give --state, --socket, --user and --group; ",
                      "'firn-launch --help' explains them");
     if (options.state[0] != '/' || strlen(options.state) > 4000 ||
-        options.shepherd[0] != '/')
-        return wrong("--state and --shepherd must be paths from the root", "");
+        options.shepherd[0] != '/' || options.cgroups[0] != '/')
+        return wrong("--state, --shepherd and --cgroup-root must be paths from "
+                     "the root",
+                     "");
     return 0;
+}
+
+static int read_options(int argc, char **argv)
+{
+    static const struct option table[] = {
+        {"state", 1, NULL, 'd'},        {"socket", 1, NULL, 's'},
+        {"user", 1, NULL, 'u'},         {"group", 1, NULL, 'g'},
+        {"shepherd", 1, NULL, 'p'},     {"uid-min", 1, NULL, 'm'},
+        {"memory-max", 1, NULL, 'M'},   {"pids-max", 1, NULL, 'P'},
+        {"cpus-max", 1, NULL, 'C'},     {"cpuset", 1, NULL, 'S'},
+        {"cpus-per-gpu", 1, NULL, 'G'}, {"devices", 1, NULL, 'D'},
+        {"cgroup-root", 1, NULL, 'R'},  {"without-cgroups", 0, NULL, 'w'},
+        {"help", 0, NULL, 'h'},         {0}};
+    const char **const texts[] = {
+        ['d'] = &options.state,    ['s'] = &options.socket,
+        ['u'] = &options.user,     ['g'] = &options.group,
+        ['p'] = &options.shepherd, ['R'] = &options.cgroups};
+    for (int c, code; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;) {
+        if (c == 'h') {
+            puts(help);
+            exit(0);
+        }
+        if (c == '?')
+            return 2;
+        if (c == 'm')
+            options.uid_min = strtoul(optarg, NULL, 10);
+        else if (c == 'w')
+            options.is_without = true;
+        else if ((size_t)c < sizeof texts / sizeof *texts && texts[c] != NULL)
+            *texts[c] = optarg;
+        else if ((code = read_limit(c, optarg)) != 0)
+            return code;
+    }
+    return check_options(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -94,9 +94,10 @@ static const struct firn_option options[] = {
               "jobs of unknown memory share too"),
     FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.2", 1, 100,
                 "the most that a shared GPU may slow down either job, where "
-                "that was measured"),
-    FIRN_NUMBER(struct one, rules.share_min, "share-min", "1", 0, 100,
-                "times that a guest must gain more than its host loses"),
+                "that was measured and the host could have fewer GPUs"),
+    FIRN_NUMBER(struct one, rules.share_min, "share-min", "0.5", 0, 100,
+                "how much a second that the host loses counts against the "
+                "seconds that all others gain"),
     FIRN_BOOL(struct one, rules.merge, "merge", "yes",
               "fine-tuning jobs may be trained together or after each other"),
     FIRN_NUMBER(struct one, rules.gather_s, "gather", "120", 0, 1e6,
@@ -259,6 +260,7 @@ void one_decide(struct one_round *round)
         one_hold_back(round, &round->seats[i]);
     }
     one_worth(round);
+    one->tail_s = INFINITY;
     one_assign(round);
     one_mix(round);
     one_share(round);
@@ -284,7 +286,8 @@ static double wake_s(const void *state, const struct firn_view *view)
            gap_s = one_gap_s(one, view);
     if (view->njobs == 0)
         return INFINITY;
-    return gap_s > 0 ? one->rounds.last_s + gap_s : view->now_s + every_s;
+    return gap_s > 0 ? one->rounds.last_s + gap_s
+                     : fmin(view->now_s + every_s, one->tail_s);
 }
 
 static enum firn_status init(void *state, struct firn_error *err)
@@ -292,6 +295,7 @@ static enum firn_status init(void *state, struct firn_error *err)
     struct one *one = state;
     (void)err;
     one->window_from = one->window_to = FIRN_NO_JOB;
+    one->tail_s = INFINITY;
     for (int i = 0; i < ONE_TASKS; i++)
         one->ended[i] = FIRN_NO_JOB;
     return FIRN_OK;

@@ -84,7 +84,8 @@ struct one {
     long was_calm, is_calm;   /* running jobs in a row, by windows, that had
                                * their best way; then and now */
     bool is_filling;          /* the latest decision started many jobs */
-    bool gathers; /* fine-tuning jobs waited at the latest decision */
+    bool gathers;  /* fine-tuning jobs waited at the latest decision */
+    double tail_s; /* when a waiting job may start beside the end of another */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
     struct one_queue queue;
@@ -134,6 +135,7 @@ struct one_seat {
     double cost_s, change_s;    /* of a restart, of a change while it runs */
     double prepare_s;  /* of a change while it runs: until new GPUs are used */
     double first_s;    /* of its first start, if that is to come */
+    double start_s;    /* before it trains, where starts are charged */
     double gain;       /* by the weights it begins with; 1: none */
     firn_job_id after; /* whose weights these are, or FIRN_NO_JOB */
     double due_s;      /* when it must run at the latest; infinity: never */
@@ -149,6 +151,7 @@ struct one_round {
     struct one_seat *seats;
     size_t n;
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
+    double nbehind;               /* jobs that wait to share, less one */
 };
 
 /* The whole decision; `round` has the policy, the view and the plan, and gets

@@ -64,6 +64,7 @@ static void set_costs(const struct one_round *round, struct one_seat *seat)
     struct firn_costs costs = firn_view_costs(round->view, job);
     double start_s =
         job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
+    seat->start_s = costs.first_s;
     seat->cost_s = fmax(start_s - ahead_s, 0);
     seat->first_s = job->starts > 0 ? 0 : seat->cost_s;
     seat->change_s = seat->cost_s;

@@ -50,8 +50,9 @@
  * only before it has made progress.
  *
  * The engine undoes a temporal transfer that does worse than the foundation
- * weights were expected to (firnd does, daemon/loop_guard.c; the simulator does
- * not): the job begins anew. guard=no switches that off too.
+ * weights are expected to (taskbook_hurts(); daemon/loop_guard.c live,
+ * sim/simengine.c in the simulator): the job begins anew. guard=no switches
+ * that off too.
  *
  * Left out: pipeline-parallel jobs.
  *
