@@ -22,12 +22,25 @@ enum firn_step_kind {
 };
 
 /* One difference between what runs and what the plan wants. */
+/* Why a job that runs loses GPUs. */
+enum firn_cause {
+    FIRN_CAUSE_POLICY, /* the policy decided so */
+    FIRN_CAUSE_SHARE,  /* other users or projects have not had their share */
+    FIRN_CAUSE_QUOTA,  /* its user or project is beyond a quota */
+    FIRN_CAUSE_ROOM,   /* it is moved, to make room on a node */
+    FIRN_CAUSE_NODE    /* its node is down or drained */
+};
+
 struct firn_step {
     enum firn_step_kind kind;
     const struct firn_job *job;  /* as it was before the step */
     const struct firn_alloc *to; /* nparts 0 for STOP; borrowed */
     double at_s;
-    bool is_loss; /* STOP because the node died: work may be lost */
+    bool is_loss;          /* STOP because the node died: work may be lost */
+    enum firn_cause cause; /* of a step that takes GPUs from the job */
+    /* The job that gets the largest part of these GPUs; FIRN_NO_JOB: none does,
+     * or the round was not asked to say so. */
+    firn_job_id for_job;
 };
 
 /* What the system that runs the jobs does not let a job have at present. */
@@ -81,6 +94,10 @@ struct firn_engine_def {
      * all processes counted. False: not known; `out` is then untouched. MAY be
      * NULL. */
     bool (*load)(void *state, firn_job_id job, struct firn_load *out);
+    /* Memory and utilisation of one GPU, all processes counted. `job` is a job
+     * that holds it, or FIRN_NO_JOB. False and MAY be NULL as above. */
+    bool (*gpu_load)(void *state, firn_node_id node, int gpu, firn_job_id job,
+                     struct firn_load *out);
 
     /* Live engines that reach beyond this host; any MAY be NULL. */
     bool is_remote; /* workers are on other hosts: they report over TCP */

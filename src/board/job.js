@@ -9,7 +9,7 @@ import { get, post } from './net.js';
 import { store, now_s, jobOf, mayChange } from './store.js';
 import { duration, clock, moment, plural, count, number, percent, sentenceCase, gib, span, asks, safeName, isOver, countGpus } from './words.js';
 import { timeChart } from './charts.js';
-import { statePill, eventRow, IS_NOISE, jobLink } from './shared.js';
+import { statePill, eventRow, IS_NOISE, jobLink, causeOf } from './shared.js';
 import { planAnswer } from './plan.js';
 import { logPanel } from './log.js';
 
@@ -88,9 +88,9 @@ function facts(job) {
     ask.run ? ['command', safeName(ask.run.join(' ')).slice(0, 4000)] : null, ask.workdir ? ['directory', safeName(ask.workdir)] : null]
     .filter(Boolean).map(([name, value]) => [el('dt', {}, name), el('dd', { class: ['has', 'command', 'directory'].includes(name) ? 'mono' : null }, value)]);
 }
-const attempts = job => el('table', { class: 'plain' }, el('thead', {}, el('tr', {}, ['#', 'GPUs', 'started', 'ran', 'end'].map(t => el('th', { scope: 'col' }, t)))),
+const attempts = job => el('table', { class: 'plain' }, el('thead', {}, el('tr', {}, ['#', 'GPUs', 'started', 'ran', 'end', 'stopped by'].map(t => el('th', { scope: 'col' }, t)))),
   el('tbody', {}, [...(job.attempts || [])].reverse().slice(0, 50).map(a => el('tr', {}, el('td', {}, a.attempt), el('td', { class: 'mono' }, a.gpus), el('td', {}, moment(a.started_s)),
-    el('td', {}, duration((a.ended_s || now_s()) - a.started_s)), el('td', {}, a.end ? `${a.end}${a.exit_status ? ` (${a.exit_status})` : ''}` : 'runs')))));
+    el('td', {}, duration((a.ended_s || now_s()) - a.started_s)), el('td', {}, a.end ? `${a.end}${a.exit_status ? ` (${a.exit_status})` : ''}` : 'runs'), el('td', {}, causeOf(a))))));
 
 /* --- why and what if ------------------------------------------------------------------- */
 

@@ -69,10 +69,10 @@ function nodeCells(node, places) {
       cells.push(el('a', { class: `blk ${tintOf(job)}${half}${isIdle ? ' idle' : ''}`, href: `#/jobs/${job.id}`, 'data-job': job.id, style: { gridColumn: `${block.from + 1} / span ${block.n}` }, 'aria-label': `job ${job.id}, ${safeName(job.name)}, ${plural(block.n, 'GPU')}` },
         block.n > 1 || node.gpus <= 4 ? el('span', {}, safeName(job.name)) : null));
     }
-  let outside = node.up ? node.outside : 0;
+  const outside = new Set(node.up ? node.outside_gpus : []);
   for (let g = node.gpus - 1; g >= 0; g--)
     if (!used[g]) {
-      const kind = !node.up ? 'down' : outside-- > 0 ? 'outside' : node.drained ? 'drained' : 'free';
+      const kind = !node.up ? 'down' : outside.has(g) ? 'outside' : node.drained ? 'drained' : 'free';
       cells.push(el('i', { class: `cell is-${kind}`, style: { gridColumn: g + 1 } }));
     }
   return cells;
@@ -106,7 +106,7 @@ function map() {
   }), colourKey(running())];
 }
 /* A text that changes when the map does. */
-const mapKey = () => colourBy() + store.nodes.map(n => `${n.name}${n.free}${n.outside}${n.up}${n.drained}`).join() +
+const mapKey = () => colourBy() + store.nodes.map(n => `${n.name}${n.free}${n.outside_gpus || ''}${n.up}${n.drained}`).join() +
   running().map(j => `${j.id}${j.gpus}${(j.utilisation ?? 1) < 0.05}`).join();
 
 /* --- lists -------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
  * share a ninth.
  */
 import { el } from './dom.js';
-import { store, now_s, usage } from './store.js';
+import { store, now_s, usage, jobOf } from './store.js';
 import { stateOf, clock, moment, safeName, isOver } from './words.js';
 
 const COLOURS = 8, KEY = 'firn-colours';
@@ -69,7 +69,16 @@ export function eventRow(event, job) {
     el('time', { title: moment(event.at_s), datetime: new Date(event.at_s * 1000).toISOString() }, clock(event.at_s, true)),
     el('i', { class: `b-${TONES[event.kind] || 'off'}`, title: event.kind }),
     el('p', {}, event.job !== undefined ? [job ? jobLink(job) : el('a', { href: `#/jobs/${event.job}` }, `job ${event.job}`), ' '] : null,
-      safeName(shortText(event.text, job)), event.caller && !event.text.endsWith(` by ${event.caller}`) ? el('span', { class: 'dim' }, ` (${safeName(event.caller)})`) : null));
+      safeName(shortText(event.text, job)), event.caller && !event.text.endsWith(` by ${event.caller}`) ? el('span', { class: 'dim' }, ` (${safeName(event.caller)})`) : null,
+      event.cause && event.kind !== 'gpus' ? el('span', { class: 'dim cause' }, ' · by ', causeOf(event)) : null));
+}
+
+/* What made a job leave its GPUs, and which job gets them. */
+const CAUSES = { policy: 'the policy', share: 'shares of others', quota: 'a quota', consolidation: 'room on a node', drain: 'a drain', 'node-down': 'a node that is down', user: 'its user', operator: 'an operator', bounds: 'new bounds', 'time-limit': 'its time limit', idle: 'no use of its GPUs', dependency: 'a job it waited for', undone: 'an undone sharing', foreign: 'foreign processes', backend: 'the backend', partner: 'its partner' };
+export function causeOf(what) {
+  if (!what.cause) return [];
+  const other = what.for_job === undefined ? null : jobOf(what.for_job);
+  return [CAUSES[what.cause] || what.cause, what.for_job === undefined ? null : [', for ', other ? jobLink(other) : el('a', { href: `#/jobs/${what.for_job}` }, `job ${what.for_job}`)]];
 }
 
 /* What a pointer over a job says. */

@@ -9,6 +9,7 @@
 #include "cli/answer.h"
 #include "cli/command.h"
 #include "cli/live.h"
+#include "cli/livejobs.h"
 #include "cli/livepatience.h"
 #include "cli/safetext.h"
 #include <stdio.h>
@@ -43,7 +44,9 @@ static const struct flags_page page = {
     .command = "events",
     .usage = "[options]",
     .about = "Prints the events of jobs and nodes, oldest first, with the "
-             "caller of a request in brackets. With --follow, -o json prints "
+             "caller of a request in brackets. In parentheses: what made a "
+             "job leave its GPUs, and which job gets them. With --follow, -o "
+             "json prints "
              "one object per line.",
     .table = table,
 };
@@ -69,6 +72,11 @@ static void put_event(const json_t *event, struct firn_buf *out)
     size_t width = out->n > before ? safe_width(out->at + before) : 0;
     buf_printf(out, "%*s  ", width < 10 ? (int)(10 - width) : 0, "");
     safe_puts(out, answer_text(event, "text"));
+    if (answer_text(event, "cause")[0] != '\0') {
+        buf_puts(out, "  (");
+        live_put_cause(out, event);
+        buf_putc(out, ')');
+    }
     const char *caller = answer_text(event, "caller");
     if (caller[0] != '\0') {
         buf_puts(out, "  [");

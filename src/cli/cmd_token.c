@@ -22,7 +22,8 @@ struct args {
 
 static const struct flag new_table[] = {
     {"role", 0, "ROLE",
-     "viewer, user or operator; at most your own (default: your own)",
+     "scraper (metrics and nothing else), viewer, user or operator; at "
+     "most your own (default: your own)",
      flag_text, offsetof(struct args, role)},
     {"for", 0, "TIME",
      "time after which it expires, e.g. 12h or 30d (default: "

@@ -369,10 +369,18 @@ static void put_times(const json_t *job, struct firn_buf *out)
     }
 }
 
+void live_put_cause(struct firn_buf *out, const json_t *object)
+{
+    double for_job = answer_number(object, "for_job", 0);
+    safe_puts(out, answer_text(object, "cause"));
+    if (for_job > 0)
+        buf_printf(out, ", for job %.0f", for_job);
+}
+
 static void put_attempts(const json_t *job, struct firn_buf *out)
 {
-    static const char *const heads[] = {"ATTEMPT", "STARTED", "RAN",
-                                        "GPUS",    "END",     "STATUS"};
+    static const char *const heads[] = {
+        "ATTEMPT", "STARTED", "RAN", "GPUS", "END", "STATUS", "STOPPED BY"};
     const json_t *attempts = answer_list(job, "attempts");
     struct firn_buf cell = {0};
     struct table table;
@@ -380,7 +388,7 @@ static void put_attempts(const json_t *job, struct firn_buf *out)
         attempts = answer_list(job, "epochs"); /* older name */
     if (json_array_size(attempts) == 0)
         return;
-    table_init(&table, "rlrllr");
+    table_init(&table, "rlrllrl");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, heads[i]);
     for (size_t i = 0; i < json_array_size(attempts); i++) {
@@ -399,6 +407,9 @@ static void put_attempts(const json_t *job, struct firn_buf *out)
         answer_cell(&table, end);
         table_cellf(&table, *end != '\0' ? "%.0f" : "-",
                     answer_number(attempt, "exit_status", 0));
+        buf_clear(&cell);
+        live_put_cause(&cell, attempt);
+        answer_cell(&table, cell.n > 0 ? cell.at : "");
     }
     buf_putc(out, '\n');
     table_print(&table, out);

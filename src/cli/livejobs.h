@@ -33,6 +33,10 @@ void live_jobs_lines(const json_t *answer, size_t most, struct firn_buf *out);
 /* Formats the answer of GET /v1/jobs/:id. */
 void live_job_page(const json_t *answer, struct firn_buf *out);
 
+/* Appends what made a job leave its GPUs, of an event or an attempt: "policy,
+ * for job 17"; nothing if it has no cause. */
+void live_put_cause(struct firn_buf *out, const json_t *object);
+
 /* Number of jobs in that state. */
 size_t live_jobs_count(const json_t *answer, const char *state);
 /* Place of its state in the order of tables: running 0, ended states last. */

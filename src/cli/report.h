@@ -31,6 +31,7 @@ struct report_run {
 
 struct report {
     VEC(struct report_run) runs; /* by trace, then by mean JCT */
+    const char *intro;           /* HTML below the title; NULL: none */
 };
 
 /* Adds the runs of a folder. FIRN_ENOENT: it has none. */
@@ -39,6 +40,10 @@ enum firn_status report_read(struct report *report, const char *dir,
 /* Adds one run, by the path of its .jobs.csv. */
 enum firn_status report_add(struct report *report, const char *path,
                             struct firn_error *err);
+/* The same, under these names. */
+enum firn_status report_add_as(struct report *report, const char *path,
+                               const char *trace, const char *policy,
+                               struct firn_error *err);
 void report_release(struct report *report);
 
 /* A percentile of sorted numbers, between ranks; NaN: there are none. */

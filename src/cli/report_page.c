@@ -30,7 +30,8 @@ static const char style[] =
     "h3{font-size:15px;margin-top:1.6em}table{border-collapse:collapse}"
     "th{font-weight:500;color:#5d6f7f}th,td{padding:3px 10px;text-align:right;"
     "border-bottom:1px solid #e6ecf1}th:first-child,td:first-child{text-align:"
-    "left}td.t{text-align:left}figure{margin:1em 0}figcaption{font-weight:600;"
+    "left}td.t{text-align:left}pre{overflow-x:auto;font-size:12px}figure{"
+    "margin:1em 0}figcaption{font-weight:600;"
     "font-size:13px}svg{max-width:100%;height:auto}text{font:11px system-ui,"
     "sans-serif;fill:#465664}.e{text-anchor:end}.m{text-anchor:middle}"
     ".g{stroke:#e6ecf1}.dim{color:#5d6f7f}</style>";
@@ -338,6 +339,8 @@ void report_page(const struct report *report, struct firn_buf *out)
                "class='dim'>firn %s. JCT: completion time of a job, from its "
                "submit to its end.</p>\n",
                report->runs.n, FIRN_VERSION);
+    if (report->intro != NULL)
+        buf_puts(out, report->intro);
     for (size_t i = 0, n; i < report->runs.n; i += n) {
         const struct report_run *first = &report->runs.at[i];
         for (n = 1; i + n < report->runs.n &&

@@ -238,11 +238,26 @@ static int by_trace_and_jct(const void *one, const void *two)
 enum firn_status report_add(struct report *report, const char *path,
                             struct firn_error *err)
 {
+    return report_add_as(report, path, NULL, NULL, err);
+}
+
+enum firn_status report_add_as(struct report *report, const char *path,
+                               const char *trace, const char *policy,
+                               struct firn_error *err)
+{
     struct report_run run = {0};
     enum firn_status status = read_run(&run, path, err);
     if (status != FIRN_OK) {
         run_release(&run);
         return status;
+    }
+    if (trace != NULL) {
+        mem_free(run.trace);
+        run.trace = mem_strdup(trace);
+    }
+    if (policy != NULL) {
+        mem_free(run.policy);
+        run.policy = mem_strdup(policy);
     }
     vec_add(&report->runs, run);
     qsort(report->runs.at, report->runs.n, sizeof *report->runs.at,

@@ -186,14 +186,28 @@ static void put_line(const struct frame *frame, const struct report_line *line,
     buf_puts(out, "</text>\n");
 }
 
+/* Wide enough for the longest name of the legend. */
+static int width_of(const struct report_chart *chart)
+{
+    enum { LETTER = 7 };
+    size_t most = 0;
+    for (size_t i = 0; i < chart->nlines; i++)
+        most = strlen(chart->lines[i].name) > most
+                   ? strlen(chart->lines[i].name)
+                   : most;
+    int width = RIGHT + 40 + LETTER * (int)(most < 60 ? most : 60);
+    return width > WIDTH ? width : WIDTH;
+}
+
 void report_svg(const struct report_chart *chart, struct firn_buf *out)
 {
+    int width = width_of(chart);
     struct frame frame = frame_of(chart);
     buf_puts(out, "<figure><figcaption>");
     report_text(out, chart->title);
     buf_printf(out,
                "</figcaption><svg viewBox='0 0 %d %d' width='%d' role='img'>\n",
-               WIDTH, HEIGHT, WIDTH);
+               width, HEIGHT, width);
     put_axes(&frame, chart, out);
     for (size_t i = 0; i < chart->nlines; i++)
         if (chart->lines[i].n > 0)

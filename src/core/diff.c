@@ -23,8 +23,11 @@ static void add_step(struct diff *diff, const struct firn_job *job,
         kind = FIRN_STEP_STOP;
     else if (job->held.ngpus != to->ngpus)
         kind = FIRN_STEP_RESIZE;
-    diff->steps[diff->nsteps++] =
-        (struct firn_step){.kind = kind, .job = job, .to = to, .at_s = now_s};
+    diff->steps[diff->nsteps++] = (struct firn_step){.kind = kind,
+                                                     .job = job,
+                                                     .to = to,
+                                                     .at_s = now_s,
+                                                     .for_job = FIRN_NO_JOB};
 }
 
 /* Stops, then changes in place, then starts. */

@@ -542,6 +542,12 @@ static void set_caps(struct division *d)
 
 /* --- what follows --------------------------------------------------------- */
 
+/* A waiting job of 1. or 2. */
+static bool is_served(const struct claimant *c)
+{
+    return !c->runs && c->dealt > 0 && !c->is_borrowed;
+}
+
 /* GPUs of each type that jobs of 1. and 2. need beyond the free ones. */
 static bool count_needs(const struct division *d, int *needs)
 {
@@ -549,7 +555,7 @@ static bool count_needs(const struct division *d, int *needs)
     for (int t = 0; t < d->state->cluster.ntypes; t++)
         needs[t] = -d->state->map.types[t].free * d->crowd;
     for (size_t i = 0; i < d->njobs; i++)
-        if (!d->jobs[i].runs && d->jobs[i].dealt > 0 && !d->jobs[i].is_borrowed)
+        if (is_served(&d->jobs[i]))
             for (int t = 0; t < d->state->cluster.ntypes; t++)
                 needs[t] += d->jobs[i].counts[t];
     for (int t = 0; t < d->state->cluster.ntypes; t++)
@@ -579,10 +585,64 @@ static int by_id(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
+/* Gives these GPUs to the waiting jobs that were dealt some, in their order.
+ * Returns the first that gets any; NULL: none. `missing` is what each job still
+ * needs. */
+static const struct claimant *hand_on(const struct division *d,
+                                      firn_type_id type, int gpus, int *missing)
+{
+    const struct claimant *first = NULL;
+    for (size_t i = 0; i < d->njobs && gpus > 0; i++) {
+        const struct claimant *c = &d->jobs[i];
+        if (!is_served(c) || missing[i] <= 0 || c->counts[type] <= 0)
+            continue;
+        int some = gpus < missing[i] ? gpus : missing[i];
+        first = first == NULL ? c : first;
+        missing[i] -= some;
+        gpus -= some;
+    }
+    return first;
+}
+
+/* What each waiting job that was dealt GPUs needs beyond the free ones. */
+static int *count_missing(const struct division *d)
+{
+    int *missing = arena_alloc(d->scratch, (d->njobs + 1) * sizeof *missing);
+    for (size_t i = 0; i < d->njobs; i++)
+        missing[i] = is_served(&d->jobs[i]) ? d->jobs[i].need : 0;
+    for (int t = 0; t < d->state->cluster.ntypes; t++)
+        hand_on(d, t, d->state->map.types[t].free * d->crowd, missing);
+    return missing;
+}
+
+/* For whom it stops, and why: among jobs of one member the policy's own order
+ * decides. */
+static struct gate_stop stop_for(const struct division *d,
+                                 const struct claimant *c, int *missing)
+{
+    const struct firn_alloc *held = &c->job->held;
+    const struct claimant *taker = NULL;
+    for (int i = 0; i < held->nparts; i++) {
+        const struct claimant *one = hand_on(
+            d, d->state->cluster.nodes[held->parts[i].node].type,
+            __builtin_popcountll(held->parts[i].gpus) * d->crowd, missing);
+        taker = taker == NULL ? one : taker;
+    }
+    bool is_own = taker != NULL && state_record(taker->job)->member ==
+                                       state_record(c->job)->member;
+    return (struct gate_stop){
+        .job = c->job,
+        .why = c->over != GATE_OPEN ? c->over : GATE_SHARE,
+        .cause = c->over != GATE_OPEN ? FIRN_CAUSE_QUOTA
+                 : is_own             ? FIRN_CAUSE_POLICY
+                                      : FIRN_CAUSE_SHARE,
+        .for_job = taker != NULL ? taker->job->id : FIRN_NO_JOB};
+}
+
 /* Running jobs that lose their GPUs: the last in order first. */
 static size_t choose_stops(struct division *d, struct gate_stop **out)
 {
-    int needs[FIRN_TYPES_MAX] = {0};
+    int needs[FIRN_TYPES_MAX] = {0}, *missing = count_missing(d);
     size_t n = 0;
     bool is_short = count_needs(d, needs);
     *out = arena_alloc(d->scratch, (d->njobs + 1) * sizeof **out);
@@ -594,8 +654,7 @@ static size_t choose_stops(struct division *d, struct gate_stop **out)
             continue;
         bool is_hard = c->over != GATE_OPEN && !may_borrow(d, c);
         if (is_hard || (is_short && helps(d, c, needs)))
-            (*out)[n++] = (struct gate_stop){
-                c->job, c->over != GATE_OPEN ? c->over : GATE_SHARE};
+            (*out)[n++] = stop_for(d, c, missing);
     }
     if (n > 1)
         qsort(*out, n, sizeof **out, by_id);

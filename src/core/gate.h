@@ -9,6 +9,7 @@
 #ifndef CORE_GATE_H
 #define CORE_GATE_H
 #include "core/state.h"
+#include <firn/engine.h>
 
 struct gate {
     double wake_s;  /* look again then at the latest */
@@ -20,6 +21,9 @@ struct gate {
 struct gate_stop {
     struct firn_job *job;
     enum gate_why why;
+    enum firn_cause cause;
+    firn_job_id for_job; /* the waiting job that was dealt its GPUs;
+                          * FIRN_NO_JOB: none was */
 };
 
 /* Is there anything to divide by? */

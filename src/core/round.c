@@ -20,6 +20,7 @@
 #include "core/diff.h"
 #include "core/gate.h"
 #include "core/spare.h"
+#include "core/takers.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +177,9 @@ static enum firn_status node_down(struct round *round,
                                  .job = &sj->job,
                                  .to = &nothing,
                                  .at_s = event->at_s,
-                                 .is_loss = true};
+                                 .is_loss = true,
+                                 .cause = FIRN_CAUSE_NODE,
+                                 .for_job = FIRN_NO_JOB};
         FIRN_TRY(announce(round, &step, err));
         state_drop(&round->state, &sj->job, event->at_s);
     }
@@ -416,6 +419,8 @@ static enum firn_status apply(struct round *round, const struct diff *diff,
                               double now_s, struct firn_error *err)
 {
     struct state *state = &round->state;
+    if (round->config.names_takers)
+        takers_find(diff, &round->scratch);
     for (size_t i = 0; i < diff->nsteps; i++)
         FIRN_TRY(announce(round, &diff->steps[i], err));
     for (size_t i = 0; i < diff->nsteps; i++) /* (2) */
@@ -508,7 +513,9 @@ static enum firn_status divide(struct round *round, double now_s,
         struct firn_step step = {.kind = FIRN_STEP_STOP,
                                  .job = stops[i].job,
                                  .to = &nothing,
-                                 .at_s = now_s};
+                                 .at_s = now_s,
+                                 .cause = stops[i].cause,
+                                 .for_job = stops[i].for_job};
         FIRN_TRY(announce(round, &step, err));
         state_drop(state, stops[i].job, now_s);
         state_gate(state, stops[i].job, stops[i].why, now_s);
@@ -530,8 +537,12 @@ static enum firn_status consolidate(struct round *round, double now_s,
         consolidate_find(&round->state, place, now_s, &round->scratch, &move);
     if (!*is_moved)
         return FIRN_OK;
-    struct firn_step step = {
-        .kind = FIRN_STEP_MOVE, .job = move.job, .to = &move.to, .at_s = now_s};
+    struct firn_step step = {.kind = FIRN_STEP_MOVE,
+                             .job = move.job,
+                             .to = &move.to,
+                             .at_s = now_s,
+                             .cause = FIRN_CAUSE_ROOM,
+                             .for_job = FIRN_NO_JOB};
     FIRN_TRY(announce(round, &step, err));
     state_drop(&round->state, move.job, now_s);
     state_hold(&round->state, move.job, &move.to, now_s);

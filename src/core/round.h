@@ -45,6 +45,7 @@ struct round_config {
     bool is_literal;   /* plans are carried out as the policy wrote them, with
                         * needless stops (core/spare.h): for worlds that imitate
                         * another simulator */
+    bool names_takers; /* steps of a plan have `for_job`: core/takers.h */
     struct accounts *accounts; /* shares and quotas, borrowed; NULL: none */
     struct round_watch watch;
 };

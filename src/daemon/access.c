@@ -28,7 +28,7 @@ const char *access_role_name(enum access_role role)
 
 bool access_role_named(const char *name, enum access_role *out)
 {
-    for (int role = ACCESS_VIEWER; role < ACCESS_NROLES; role++)
+    for (int role = ACCESS_SCRAPER; role < ACCESS_NROLES; role++)
         if (strcmp(role_names[role], name) == 0) {
             *out = (enum access_role)role;
             return true;
@@ -42,12 +42,14 @@ static const struct {
     const char *name;
     enum access at[ACCESS_NROLES][2]; /* of others, of the owner */
 } rights[] = {
-#define ACCESS(right, guest, joba, jobb, viewera, viewerb, usera, userb, op) \
-    {#right,                                                                 \
-     {[ACCESS_GUEST] = {ACCESS_##guest, ACCESS_##guest},                     \
-      [ACCESS_JOB] = {ACCESS_##joba, ACCESS_##jobb},                         \
-      [ACCESS_VIEWER] = {ACCESS_##viewera, ACCESS_##viewerb},                \
-      [ACCESS_USER] = {ACCESS_##usera, ACCESS_##userb},                      \
+#define ACCESS(right, guest, joba, jobb, scraper, viewera, viewerb, usera, \
+               userb, op)                                                  \
+    {#right,                                                               \
+     {[ACCESS_GUEST] = {ACCESS_##guest, ACCESS_##guest},                   \
+      [ACCESS_JOB] = {ACCESS_##joba, ACCESS_##jobb},                       \
+      [ACCESS_SCRAPER] = {ACCESS_##scraper, ACCESS_##scraper},             \
+      [ACCESS_VIEWER] = {ACCESS_##viewera, ACCESS_##viewerb},              \
+      [ACCESS_USER] = {ACCESS_##usera, ACCESS_##userb},                    \
       [ACCESS_OPERATOR] = {ACCESS_##op, ACCESS_##op}}},
 #include "daemon/access.def"
 #undef ACCESS

@@ -4,7 +4,8 @@
  * (SO_PEERCRED); firnd's own user and root are operators, other users have the
  * role that the lists of the configuration give them. Over TCP a token has a
  * role. A process with the token of a job has the role `job`: it speaks for
- * that job and may do nothing else.
+ * that job and may do nothing else. A token of the role `scraper` reads the
+ * metrics and may do nothing else.
  *
  *     operators: ann,@admins    user names, and groups with a "@"
  *     users: @lab               submit jobs and change their own
@@ -20,10 +21,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* From the fewest rights to the most; ACCESS_JOB apart. */
+/* From the fewest rights to the most; ACCESS_JOB and ACCESS_SCRAPER apart. */
 #define ACCESS_ROLE_MAP(X) \
     X(GUEST, "guest")      \
     X(JOB, "job")          \
+    X(SCRAPER, "scraper")  \
     X(VIEWER, "viewer")    \
     X(USER, "user")        \
     X(OPERATOR, "operator")
@@ -35,8 +37,8 @@ enum access_role {
         ACCESS_NROLES
 };
 const char *access_role_name(enum access_role role);
-/* "viewer", "user" or "operator", the roles that people have; false: no such
- * role. */
+/* "scraper", "viewer", "user" or "operator", the roles of tokens; false: no
+ * such role. */
 bool access_role_named(const char *name, enum access_role *out);
 
 /* A row of access.def. */

@@ -86,6 +86,12 @@ struct api_host {
     /* How much its GPUs are used at present, as the engine measures it; false:
      * not known. MAY be NULL. */
     bool (*load)(void *arg, const struct live_job *job, struct firn_load *out);
+    /* How much one GPU is used, by all processes; `job` holds it, or
+     * FIRN_NO_JOB. False: not known. MAY be NULL. */
+    bool (*gpu_load)(void *arg, int node, int gpu, firn_job_id job,
+                     struct firn_load *out);
+    /* Does a foreign process use this GPU? MAY be NULL. */
+    bool (*is_outside)(void *arg, int node, int gpu);
     /* After book_report(); `job->orders` is what goes back to the trainer. */
     void (*reported)(void *arg, struct live_job *job);
 

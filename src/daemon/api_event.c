@@ -27,12 +27,14 @@ static void add_event(struct firn_buf *out, const struct api *api,
     if (event->job != FIRN_NO_JOB)
         jsonbuf_int(out, "job", event->job);
     jsonbuf_text(out, "kind", event->kind);
-    if (strcmp(event->kind, "gpus") == 0)
+    if (strcmp(event->kind, "gpus") == 0) {
         api_json_gpus(out, api, "text", event->text);
-    else
+        api_json_gpus(out, api, "gpus", event->text);
+    } else
         jsonbuf_text(out, "text", event->text);
     if (event->caller != NULL && event->caller[0] != '\0')
         jsonbuf_text(out, "caller", event->caller);
+    api_json_stop(out, &event->stop);
     jsonbuf_close(out, '}');
 }
 

@@ -340,6 +340,15 @@ static void changed(struct api_call *call, struct live_job *job,
     reply_job(call, 200, job);
 }
 
+/* Its own user, or an operator who asks for it? */
+static struct live_stop asked_by(const struct api_call *call,
+                                 const struct live_job *job)
+{
+    bool is_own = strcmp(call->request->caller.user, job->ask.user) == 0;
+    return (struct live_stop){is_own ? LIVE_CAUSE_USER : LIVE_CAUSE_OPERATOR,
+                              FIRN_NO_JOB};
+}
+
 /* `force=1`: without the grace in which a job writes a checkpoint. */
 static void force(struct api_call *call, struct live_job *job)
 {
@@ -366,13 +375,16 @@ void api_job_cancel(struct api_call *call)
     if (!job->is_ending) {
         snprintf(why, sizeof why, "cancelled by %s",
                  call->request->caller.user);
-        if (book_cancel(host->book, job, host->now_s(host->arg), why, &err) !=
-            FIRN_OK) {
+        struct live_stop before = book_because(host->book, asked_by(call, job));
+        enum firn_status status =
+            book_cancel(host->book, job, host->now_s(host->arg), why, &err);
+        if (status == FIRN_OK && host->cancel != NULL)
+            host->cancel(host->arg, job);
+        book_because(host->book, before);
+        if (status != FIRN_OK) {
             api_fail(call, &err);
             return;
         }
-        if (host->cancel != NULL)
-            host->cancel(host->arg, job);
     }
     if (is_forced != 0)
         force(call, job);
@@ -388,10 +400,14 @@ static void hold(struct api_call *call, bool is_held)
     if (!api_find_living(call, &job))
         return;
     enum firn_status status = FIRN_OK;
+    struct live_stop before = {LIVE_CAUSE_NONE, FIRN_NO_JOB};
+    if (is_held)
+        before = book_because(host->book, asked_by(call, job));
     if (job->is_held != is_held)
         status =
             book_hold(host->book, job, is_held, host->now_s(host->arg), &err);
     changed(call, job, status, &err);
+    book_because(host->book, before);
 }
 
 void api_job_hold(struct api_call *call)

@@ -171,6 +171,15 @@ static void add_report(struct firn_buf *out, const struct live_job *job)
     mem_free(text);
 }
 
+void api_json_stop(struct firn_buf *out, const struct live_stop *stop)
+{
+    if (stop->cause == LIVE_CAUSE_NONE)
+        return;
+    jsonbuf_text(out, "cause", live_cause_name(stop->cause));
+    if (stop->for_job > 0)
+        jsonbuf_int(out, "for_job", stop->for_job);
+}
+
 struct attempts {
     struct firn_buf *out;
     const struct api *api;
@@ -193,6 +202,7 @@ static bool add_attempt(void *arg, const struct store_attempt *attempt)
         jsonbuf_text(out, "end", ends[attempt->end]);
         jsonbuf_int(out, "exit_status", attempt->exit_status);
     }
+    api_json_stop(out, &attempt->stop);
     jsonbuf_close(out, '}');
     return true;
 }

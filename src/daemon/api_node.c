@@ -13,7 +13,21 @@ enum { OPTIONS_MAX = 64, VALUE_MAX = 64 };
 
 /* --- nodes ------------------------------------------------------------- */
 
-static void add_node(struct firn_buf *out, const struct api_node *node)
+/* The numbers of the GPUs that foreign processes use; nothing for none. */
+static void add_outside(struct firn_buf *out, const struct api_host *host,
+                        const struct api_node *node, int number)
+{
+    if (node->noutside == 0 || host->is_outside == NULL)
+        return;
+    jsonbuf_open(out, "outside_gpus", '[');
+    for (int i = 0; i < node->ngpus; i++)
+        if (host->is_outside(host->arg, number, i))
+            jsonbuf_int(out, NULL, i);
+    jsonbuf_close(out, ']');
+}
+
+static void add_node(struct firn_buf *out, const struct api_host *host,
+                     const struct api_node *node, int number)
 {
     jsonbuf_open(out, NULL, '{');
     jsonbuf_text(out, "name", node->name);
@@ -22,6 +36,7 @@ static void add_node(struct firn_buf *out, const struct api_node *node)
     jsonbuf_int(out, "gpus", node->ngpus);
     jsonbuf_int(out, "free", node->nfree);
     jsonbuf_int(out, "outside", node->noutside);
+    add_outside(out, host, node, number);
     jsonbuf_bool(out, "up", node->is_up);
     jsonbuf_bool(out, "drained", node->is_drained);
     if (node->why != NULL && node->why[0] != '\0')
@@ -40,7 +55,7 @@ void api_node_list(struct api_call *call)
     jsonbuf_open(&out, NULL, '{');
     jsonbuf_open(&out, "nodes", '[');
     for (size_t i = 0; i < n; i++)
-        add_node(&out, &nodes[i]);
+        add_node(&out, host, &nodes[i], (int)i);
     jsonbuf_close(&out, ']');
     const char *trouble =
         host->trouble != NULL ? host->trouble(host->arg) : NULL;

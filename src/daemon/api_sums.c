@@ -1,4 +1,5 @@
-/* api_sums.c - sums for metrics: jobs by user and queue, GPUs by type.
+/* api_sums.c - sums for metrics: jobs by user and queue, GPUs by type, and
+ * single GPUs.
  *
  * Counted when the metrics are asked for, as jobs and nodes are. A series is
  * there while its user or queue has a job that waits or runs; the first
@@ -7,7 +8,8 @@
  * submit. Utilisation and memory of a type are means over GPUs that the engine
  * measures.
  *
- * Cost: one pass over the jobs in memory, with a hash of two names each.
+ * Cost: two passes over the jobs in memory, with a hash of two names each, and
+ * one over the GPUs, with a question to the driver for each.
  */
 #include "base/map.h"
 #include "base/mem.h"
@@ -103,35 +105,84 @@ static struct type_sum *type_of(struct types *types, const char *name)
     return &types->at.at[number];
 }
 
-static int count_bits(uint64_t mask)
+/* --- single GPUs ------------------------------------------------------- */
+
+/* All GPUs, node by node: which job holds each. */
+struct gpus {
+    const struct api_node *nodes;
+    size_t nnodes;
+    int *first;           /* of each node, and the end */
+    firn_job_id *holders; /* FIRN_NO_JOB: none; of two jobs the later one */
+};
+
+static void gpus_open(struct gpus *gpus)
 {
-    int n = 0;
-    for (; mask != 0; mask &= mask - 1)
-        n++;
-    return n;
+    gpus->first = mem_new(gpus->nnodes + 1, sizeof *gpus->first);
+    for (size_t i = 0; i < gpus->nnodes; i++)
+        gpus->first[i + 1] = gpus->first[i] + gpus->nodes[i].ngpus;
+    int n = gpus->first[gpus->nnodes];
+    gpus->holders = mem_new((size_t)n + 1, sizeof *gpus->holders);
+    for (int i = 0; i < n; i++)
+        gpus->holders[i] = FIRN_NO_JOB;
 }
 
-/* Adds what was measured of a job to the types of its GPUs. */
-static void add_load(struct types *types, const struct api_host *host,
-                     const struct live_job *job, const struct api_node *nodes,
-                     size_t nnodes)
+static void gpus_hold(struct gpus *gpus, const struct live_job *job)
 {
-    struct firn_load load;
     struct firn_alloc held = {0};
-    if (job->state != LIVE_RUNNING || job->held == NULL || host->load == NULL ||
-        !host->load(host->arg, job, &load) || !recover_alloc(job->held, &held))
+    if (job->held == NULL || job->held[0] == '-' ||
+        !recover_alloc(job->held, &held))
         return;
-    for (int i = 0; i < held.nparts; i++) {
-        int node = held.parts[i].node;
-        if (node < 0 || (size_t)node >= nnodes)
+    for (int p = 0; p < held.nparts; p++) {
+        const struct firn_part *part = &held.parts[p];
+        if (part->node < 0 || (size_t)part->node >= gpus->nnodes)
             continue;
-        struct type_sum *sum = type_of(types, nodes[node].type);
-        int gpus = count_bits(held.parts[i].gpus);
-        sum->measured += gpus;
-        sum->busy += gpus * load.util;
-        sum->mem_gib += gpus * load.mem_gib;
+        for (int k = 0; k < FIRN_BOARD_GPUS; k++) {
+            int gpu = FIRN_BOARD_GPUS * part->board + k;
+            if ((part->gpus >> k & 1) != 0 &&
+                gpu < gpus->nodes[part->node].ngpus)
+                gpus->holders[gpus->first[part->node] + gpu] = job->id;
+        }
     }
     mem_free(held.parts);
+}
+
+/* A row for the GPU, and its part of the sums of its type. */
+static void add_gpu(struct metrics *metrics, const struct api_host *host,
+                    const struct gpus *gpus, size_t node, int gpu,
+                    struct type_sum *sum)
+{
+    struct firn_load load;
+    firn_job_id holder = gpus->holders[gpus->first[node] + gpu];
+    struct metric_gpu_name name = {gpus->nodes[node].name,
+                                   gpus->nodes[node].type, gpu};
+    bool is_held = holder != FIRN_NO_JOB;
+    metrics_gpu_row(metrics, METRIC_ONE_HELD, &name, is_held);
+    if (host->gpu_load == NULL ||
+        !host->gpu_load(host->arg, (int)node, gpu, holder, &load))
+        return;
+    metrics_gpu_row(metrics, METRIC_ONE_BUSY, &name, load.util);
+    metrics_gpu_row(metrics, METRIC_ONE_MEMORY, &name, load.mem_gib);
+    sum->measured += is_held;
+    sum->busy += is_held ? load.util : 0;
+    sum->mem_gib += is_held ? load.mem_gib : 0;
+}
+
+static void sum_gpus(struct metrics *metrics, const struct api_host *host,
+                     struct types *types, struct gpus *gpus)
+{
+    static const enum metric ids[] = {METRIC_ONE_BUSY, METRIC_ONE_MEMORY,
+                                      METRIC_ONE_HELD};
+    for (int k = 0; k < 3; k++)
+        metrics_clear(metrics, ids[k]);
+    gpus_open(gpus);
+    for (size_t i = 0; i < book_count(host->book); i++)
+        gpus_hold(gpus, book_at(host->book, i));
+    for (size_t i = 0; i < gpus->nnodes; i++)
+        for (int k = 0; k < gpus->nodes[i].ngpus; k++)
+            add_gpu(metrics, host, gpus, i, k,
+                    type_of(types, gpus->nodes[i].type));
+    mem_free(gpus->first);
+    mem_free(gpus->holders);
 }
 
 static void write_types(struct metrics *metrics, const struct types *types)
@@ -166,8 +217,8 @@ void api_sums_count(struct metrics *metrics, const struct api_host *host)
                          ? nodes[i].ngpus - nodes[i].nfree - nodes[i].noutside
                          : 0;
     }
-    for (size_t i = 0; i < book_count(host->book); i++)
-        add_load(&types, host, book_at(host->book, i), nodes, n);
+    struct gpus gpus = {.nodes = nodes, .nnodes = n};
+    sum_gpus(metrics, host, &types, &gpus);
     write_types(metrics, &types);
     map_release(&types.names);
     vec_release(&types.at);

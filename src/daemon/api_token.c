@@ -128,7 +128,7 @@ static const char *read_token(const json_t *root, struct token *out)
         return "'user' must be the name of a user";
     if (!take_text(root, "role", role, sizeof role) ||
         !access_role_named(role, &out->role))
-        return "'role' must be viewer, user or operator";
+        return "'role' must be scraper, viewer, user or operator";
     if (lasts != NULL && !json_is_number(lasts))
         return "'for_s' must be a number of seconds";
     for_s = json_number_value(lasts);

@@ -120,6 +120,8 @@ void refusals_say(struct api *api);
 
 /* --- JSON: see base/jsonwrite.h ------------------------------------------ */
 
+/* Adds `cause` and `for_job`; nothing where there is no cause. */
+void api_json_stop(struct firn_buf *out, const struct live_stop *stop);
 /* GPUs as the book has them, by the names of their nodes. */
 void api_json_gpus(struct firn_buf *out, const struct api *api, const char *key,
                    const char *held);

@@ -241,6 +241,13 @@ void book_caller(struct book *book, const char *caller)
     str_copy(book->caller, sizeof book->caller, caller);
 }
 
+struct live_stop book_because(struct book *book, struct live_stop stop)
+{
+    struct live_stop before = book->because;
+    book->because = stop;
+    return before;
+}
+
 static enum firn_status tell(struct book *book, const struct live_job *job,
                              double now_s, const char *kind, const char *text,
                              struct firn_error *err)
@@ -249,7 +256,8 @@ static enum firn_status tell(struct book *book, const struct live_job *job,
                                 .job = job != NULL ? job->id : FIRN_NO_JOB,
                                 .kind = kind,
                                 .text = text,
-                                .caller = book->caller};
+                                .caller = book->caller,
+                                .stop = book->because};
     FIRN_TRY(store_add_event(book->store, &event, err));
     if (book->listener != NULL)
         book->listener(book->listener_arg, &event);
@@ -474,6 +482,7 @@ enum firn_status book_open_attempt(struct book *book, struct live_job *job,
                                   .end = -1,
                                   .held = job->held};
     job->attempt = start.number;
+    job->stop = (struct live_stop){LIVE_CAUSE_NONE, FIRN_NO_JOB};
     job->is_ran_known = false;
     snprintf(text, sizeof text, "attempt %lld", (long long)start.number);
     FIRN_TRY(store_put_attempt(book->store, &start, err));

@@ -34,6 +34,14 @@ void book_listen(struct book *book, book_listener *listener, void *arg);
 /* The caller whose request causes the events from now on; "": firnd itself. */
 enum { BOOK_CALLER = 128 };
 void book_caller(struct book *book, const char *caller);
+/* Why jobs lose GPUs by the events from now on: their `stop`. Returns the cause
+ * before. */
+struct live_stop book_because(struct book *book, struct live_stop stop);
+/* Its open attempt is being stopped: the cause is kept with the attempt and in
+ * job->stop, which has none so far. */
+enum firn_status book_stopped(struct book *book, struct live_job *job,
+                              const struct live_stop *stop,
+                              struct firn_error *err);
 /* Adds an event that belongs to no job: "drained", "policy", ... */
 enum firn_status book_tell(struct book *book, double now_s, const char *kind,
                            const char *text, struct firn_error *err);

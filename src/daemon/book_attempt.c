@@ -35,6 +35,19 @@ double book_ran_s(struct book *book, const struct live_job *job, double now_s)
     return job->ran_s + (runs ? fmax(now_s - job->ran_since_s, 0) : 0);
 }
 
+/* --- stops ---------------------------------------------------------------- */
+
+enum firn_status book_stopped(struct book *book, struct live_job *job,
+                              const struct live_stop *stop,
+                              struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    if (job->attempt == 0 || job->stop.cause != LIVE_CAUSE_NONE)
+        return FIRN_OK;
+    job->stop = *stop;
+    return store_stop_attempt(book->store, job->id, job->attempt, stop, err);
+}
+
 /* --- late ends ------------------------------------------------------------ */
 
 enum firn_status book_close_attempts(struct book *book, struct live_job *job,

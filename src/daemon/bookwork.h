@@ -39,7 +39,8 @@ struct book {
     void *listener_arg;
     book_now *now_s; /* NULL: the time of day */
     void *now_arg;
-    char caller[BOOK_CALLER];  /* "": firnd itself */
+    char caller[BOOK_CALLER]; /* "": firnd itself */
+    struct live_stop because;
     size_t jobs_max, user_max; /* 0: no limit */
     size_t nliving;
     VEC(struct book_user) users; /* those with living jobs */

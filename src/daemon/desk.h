@@ -293,6 +293,8 @@ void foreign_lift(struct desk *desk, firn_node_id node);
 void foreign_copy(const struct desk *desk, struct round *to);
 /* GPUs of a node that foreign processes use. */
 int foreign_count(const struct desk *desk, firn_node_id node);
+/* Does a foreign process use this GPU of the node? */
+bool foreign_has(const struct desk *desk, firn_node_id node, int gpu);
 
 /* --- partners: desk_partner.c -------------------------------------------- */
 

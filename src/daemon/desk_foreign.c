@@ -67,6 +67,14 @@ int foreign_count(const struct desk *desk, firn_node_id node)
     return n;
 }
 
+bool foreign_has(const struct desk *desk, firn_node_id node, int gpu)
+{
+    const struct foreign *o = desk->foreign;
+    int board = o->first[node] + gpu / FIRN_BOARD_GPUS;
+    return board < o->first[node + 1] &&
+           (o->boards[board].taken >> (gpu % FIRN_BOARD_GPUS) & 1) != 0;
+}
+
 /* --- in the round -------------------------------------------------------- */
 
 /* `gpus` of a board as an allocation over one part. */

@@ -67,6 +67,28 @@ bool live_reason_named(const char *name, enum live_reason *out)
     return false;
 }
 
+static const char *const causes[] = {"",
+#define X(code, name) name,
+                                     LIVE_CAUSE_MAP(X)
+#undef X
+};
+enum { NCAUSES = sizeof causes / sizeof *causes };
+
+const char *live_cause_name(enum live_cause cause)
+{
+    if ((size_t)cause >= NCAUSES)
+        FIRN_BUG("there is no cause %d", (int)cause);
+    return causes[cause];
+}
+
+enum live_cause live_cause_named(const char *name)
+{
+    for (size_t i = 0; i < NCAUSES; i++)
+        if (strcmp(causes[i], name) == 0)
+            return (enum live_cause)i;
+    return LIVE_CAUSE_NONE;
+}
+
 void *live_ask_member(const struct live_ask *ask, enum job_field_id id)
 {
     static const size_t offsets[] = {

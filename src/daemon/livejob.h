@@ -68,6 +68,42 @@ enum live_reason {
 const char *live_reason_name(enum live_reason reason);
 bool live_reason_named(const char *name, enum live_reason *out);
 
+/* Who or what takes a job off its GPUs, by a decision that is not its own. */
+#define LIVE_CAUSE_MAP(X)                                                     \
+    X(POLICY, "policy")      /* the policy's decision */                      \
+    X(SHARE, "share")        /* another user's or project's share */          \
+    X(QUOTA, "quota")        /* its user or project is beyond a quota */      \
+    X(ROOM, "consolidation") /* it is moved, to make room on a node */        \
+    X(DRAIN, "drain")        /* its node is drained */                        \
+    X(NODE, "node-down")     /* its node is down */                           \
+    X(USER, "user")          /* its own user: cancel, hold */                 \
+    X(OPERATOR, "operator")  /* another caller with that right */             \
+    X(BOUNDS, "bounds")      /* its range of GPUs was changed */              \
+    X(LIMIT, "time-limit")                                                    \
+    X(IDLE, "idle")             /* it used no GPU: `idle.then: end` */        \
+    X(DEPENDENCY, "dependency") /* a job that it waited for has failed */     \
+    X(UNDONE, "undone")   /* sharing or a transfer did worse than expected */ \
+    X(FOREIGN, "foreign") /* foreign processes took its GPUs */               \
+    X(BACKEND, "backend") /* the backend refused or stopped it */             \
+    X(PARTNER, "partner") /* the job that trained it left its GPUs */
+
+enum live_cause {
+    LIVE_CAUSE_NONE,
+#define X(code, name) LIVE_CAUSE_##code,
+    LIVE_CAUSE_MAP(X)
+#undef X
+};
+/* "" for LIVE_CAUSE_NONE. */
+const char *live_cause_name(enum live_cause cause);
+/* LIVE_CAUSE_NONE for an unknown name. */
+enum live_cause live_cause_named(const char *name);
+
+/* The cause of a stop. */
+struct live_stop {
+    enum live_cause cause;
+    firn_job_id for_job; /* the job that gets its GPUs; below 1: none */
+};
+
 enum { LIVE_TEXT = 256, LIVE_LAYERS = 256, LIVE_NAME_MAX = JOB_NAME_MAX };
 
 /* What the user asked for, as read from a job file or options: a member for
@@ -109,6 +145,8 @@ struct live_job {
     /* Token bucket of its reports: tokens and their time; see api_report.c. */
     double reports_left, reports_left_s;
     struct firn_orders orders; /* for its trainer */
+    struct live_stop stop; /* why its attempt is being stopped; on disk with the
+                            * attempt */
     int64_t anew; /* the attempt with which it began anew, without the weights
                    * of another job; 0: none. On disk by loop_guard.c */
     int start_frozen; /* layers to freeze at its next start; negative: as they

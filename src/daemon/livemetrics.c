@@ -45,11 +45,15 @@ static const struct label END = {
     "how", {"done", "checkpoint", "failed", "killed", "memory", "lost"}};
 static const struct label RESTART = {
     "why", {"resize", "preempt", "failure", "memory", "lost"}};
+#define X(code, text) text,
+static const struct label CAUSE = {"cause", {LIVE_CAUSE_MAP(X)}};
+#undef X
 static const struct label DISK = {"state", {"ample", "low", "spent", "full"}};
 /* Their values are names that users or the cluster give: metrics_row(). */
 static const struct label USER = {"user", {NULL}};
 static const struct label QUEUE = {"queue", {NULL}};
 static const struct label TYPE = {"type", {NULL}};
+static const struct label ONE_GPU = {"node", {NULL}}; /* metrics_gpu_row() */
 static const struct label UNDO = {"kind", {"share", "resize", "transfer"}};
 
 static const struct {
@@ -135,13 +139,10 @@ void metrics_clear(struct metrics *metrics, enum metric id)
     buf_clear(&metrics->rows[id]);
 }
 
-void metrics_row(struct metrics *metrics, enum metric id, const char *value,
-                 double number)
+/* Appends `name="value"` with its escapes. */
+static void put_label(struct firn_buf *out, const char *name, const char *value)
 {
-    struct firn_buf *out = &metrics->rows[id];
-    if (id >= METRIC_N || !has_rows(id))
-        FIRN_BUG("metric %d has a label with fixed values", (int)id);
-    buf_printf(out, "%s{%s=\"", table[id].name, table[id].label->name);
+    buf_printf(out, "%s=\"", name);
     for (; *value != '\0'; value++) {
         if (*value == '"' || *value == '\\')
             buf_putc(out, '\\');
@@ -150,9 +151,41 @@ void metrics_row(struct metrics *metrics, enum metric id, const char *value,
         else
             buf_putc(out, *value);
     }
-    buf_puts(out, "\"} ");
+    buf_putc(out, '"');
+}
+
+/* The row up to its labels. */
+static struct firn_buf *begin_row(struct metrics *metrics, enum metric id)
+{
+    if (id >= METRIC_N || !has_rows(id))
+        FIRN_BUG("metric %d has a label with fixed values", (int)id);
+    buf_printf(&metrics->rows[id], "%s{", table[id].name);
+    return &metrics->rows[id];
+}
+
+static void end_row(struct firn_buf *out, double number)
+{
+    buf_puts(out, "} ");
     buf_double(out, number);
     buf_putc(out, '\n');
+}
+
+void metrics_row(struct metrics *metrics, enum metric id, const char *value,
+                 double number)
+{
+    struct firn_buf *out = begin_row(metrics, id);
+    put_label(out, table[id].label->name, value);
+    end_row(out, number);
+}
+
+void metrics_gpu_row(struct metrics *metrics, enum metric id,
+                     const struct metric_gpu_name *name, double number)
+{
+    struct firn_buf *out = begin_row(metrics, id);
+    put_label(out, "node", name->node);
+    buf_printf(out, ",gpu=\"%d\",", name->gpu);
+    put_label(out, "type", name->type);
+    end_row(out, number);
 }
 
 static const double *bounds_of(enum metric id, size_t *n)

@@ -18,8 +18,8 @@ enum metric {
 
 /* The values of labels. Jobs go by enum live_state, pending ones by enum
  * live_reason, steps by enum
- * firn_step_kind, ends by enum firn_end, refusals by enum http_refusal, the
- * disk by enum room. */
+ * firn_step_kind, stops by enum live_cause without its first, ends by enum
+ * firn_end, refusals by enum http_refusal, the disk by enum room. */
 enum metric_gpu {
     METRIC_GPU_FREE,
     METRIC_GPU_HELD,
@@ -64,6 +64,13 @@ void metrics_set(struct metrics *metrics, enum metric id, int label,
  * none. A series is there until the metric is cleared. */
 void metrics_row(struct metrics *metrics, enum metric id, const char *value,
                  double number);
+/* The same of a metric of single GPUs, which has three labels. */
+struct metric_gpu_name {
+    const char *node, *type;
+    int gpu;
+};
+void metrics_gpu_row(struct metrics *metrics, enum metric id,
+                     const struct metric_gpu_name *name, double number);
 void metrics_clear(struct metrics *metrics, enum metric id);
 /* Adds to a histogram; a value that is not finite is left out. */
 void metrics_observe(struct metrics *metrics, enum metric id, double value);

@@ -37,9 +37,13 @@ static bool look_at(struct loop *loop, firn_job_id id, double now_s)
     case AFTER_WAITS:
         return true;
     case AFTER_NEVER:
+        book_because(loop->book,
+                     (struct live_stop){LIVE_CAUSE_DEPENDENCY, FIRN_NO_JOB});
         if (book_wrote(loop->book,
                        book_cancel(loop->book, job, now_s, why, &err), &err))
             loop_cancelled(loop, job);
+        book_because(loop->book,
+                     (struct live_stop){LIVE_CAUSE_NONE, FIRN_NO_JOB});
         return false;
     case AFTER_READY:
         break;

@@ -114,8 +114,9 @@ void loop_keep_bounds(struct loop *loop)
         if (job != NULL && in_round != NULL &&
             loop_is_out_of_bounds(job, in_round) &&
             !resized(loop, job, in_round))
-            loop_happens_why(loop, job, LIFE_SENT_AWAY,
-                             "its user changed its bounds: it is placed anew");
+            loop_sent_away(loop, job,
+                           "its user changed its bounds: it is placed anew",
+                           (struct live_stop){LIVE_CAUSE_BOUNDS, FIRN_NO_JOB});
     }
     loop->desk.rebound.n = 0;
 }

@@ -108,6 +108,26 @@ static enum life_event event_of(const struct loop *loop,
                                   : LIFE_TAKEN;
 }
 
+/* Why the step takes GPUs from the job; none of a start. */
+static struct live_stop cause_of(const struct loop *loop,
+                                 const struct firn_step *step)
+{
+    static const enum live_cause causes[] = {
+        [FIRN_CAUSE_POLICY] = LIVE_CAUSE_POLICY,
+        [FIRN_CAUSE_SHARE] = LIVE_CAUSE_SHARE,
+        [FIRN_CAUSE_QUOTA] = LIVE_CAUSE_QUOTA,
+        [FIRN_CAUSE_ROOM] = LIVE_CAUSE_ROOM,
+        [FIRN_CAUSE_NODE] = LIVE_CAUSE_NODE};
+    struct live_stop stop = {causes[step->cause], FIRN_NO_JOB};
+    if (step->kind == FIRN_STEP_START)
+        stop.cause = LIVE_CAUSE_NONE;
+    else if (loop->desk.is_draining)
+        stop.cause = LIVE_CAUSE_DRAIN;
+    if (step->for_job != FIRN_NO_JOB)
+        stop.for_job = desk_book_id(&loop->desk, step->for_job);
+    return stop;
+}
+
 /* The engine has taken the step, or is not to hear of it. */
 static void tell_step(struct loop *loop, struct live_job *job,
                       const struct firn_step *step, firn_job_id lead)
@@ -122,7 +142,8 @@ static void tell_step(struct loop *loop, struct live_job *job,
                              .nofacts =
                                  lead == FIRN_NO_JOB ? LIFE_IS_AWAITS : 0,
                              .words = {to.at, from.at, partner, NULL},
-                             .to = step->to};
+                             .to = step->to,
+                             .stop = cause_of(loop, step)};
     loop_happens(loop, job, &what);
     buf_release(&to);
     buf_release(&from);

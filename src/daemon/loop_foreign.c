@@ -33,8 +33,10 @@ static void put_back(void *arg, firn_node_id node, int board, uint64_t gpus)
         if (held == NULL || !has_any(held, node, board, gpus) ||
             dock_phase(&loop->dock, track->id) != FIRN_PHASE_QUEUED)
             continue;
-        loop_happens_why(loop, book_job(loop->book, track->id), LIFE_PUT_BACK,
-                         NULL);
+        loop_happens(
+            loop, book_job(loop->book, track->id),
+            &(struct happening){.event = LIFE_PUT_BACK,
+                                .stop = {LIVE_CAUSE_FOREIGN, FIRN_NO_JOB}});
     }
 }
 

@@ -136,7 +136,9 @@ static void part(struct loop *loop, struct track *track, struct track *sharer)
              "it and job %d slow each other down too much on shared GPUs",
              is_guest ? sharer->id : track->id);
     guest->nparted++;
-    loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
+    loop_sent_away(loop, job, why,
+                   (struct live_stop){LIVE_CAUSE_UNDONE,
+                                      is_guest ? sharer->id : track->id});
 }
 
 /* True: it is to be looked at again. */
@@ -248,6 +250,7 @@ bool loop_guard_after(struct loop *loop, struct live_job *job)
     if (track->round_id != FIRN_NO_JOB && track->rate > 0 &&
         round_event(loop->desk.round, &back, &err) != FIRN_OK)
         log_warn("job %d: %s", job->id, err.text);
-    loop_happens_why(loop, job, LIFE_SENT_AWAY, why);
+    loop_sent_away(loop, job, why,
+                   (struct live_stop){LIVE_CAUSE_UNDONE, FIRN_NO_JOB});
     return true;
 }

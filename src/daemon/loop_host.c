@@ -92,6 +92,19 @@ static void reported(void *arg, struct live_job *job)
     loop_reported(arg, job);
 }
 
+static bool gpu_load(void *arg, int node, int gpu, firn_job_id job,
+                     struct firn_load *out)
+{
+    const struct dock *dock = &((const struct loop *)arg)->dock;
+    return dock->engine->gpu_load != NULL &&
+           dock->engine->gpu_load(dock->engine_state, node, gpu, job, out);
+}
+
+static bool is_outside(void *arg, int node, int gpu)
+{
+    return foreign_has(&((const struct loop *)arg)->desk, node, gpu);
+}
+
 static bool load(void *arg, const struct live_job *job, struct firn_load *out)
 {
     const struct loop *loop = arg;
@@ -330,6 +343,8 @@ struct api_host loop_host(struct loop *loop)
         .kill = kill_now,
         .reported = reported,
         .load = load,
+        .gpu_load = gpu_load,
+        .is_outside = is_outside,
         .policy = policy,
         .set_policy = set_policy,
         .waits = waits,

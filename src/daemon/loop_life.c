@@ -9,6 +9,9 @@
  * logged and changes nothing. (3) When the book cannot write, the loop is
  * broken and ends, and no request is answered.
  *
+ * (4) The first cause that stops an attempt is kept with it; every event of the
+ * way from there to its end has it, too.
+ *
  * An action may be the cause of another event of the same job (there are no
  * GPUs that it could be admitted to) or of its partner (it is to leave GPUs
  * that both hold); it is handled before the next action.
@@ -223,7 +226,8 @@ static void readmit(struct loop *loop, struct live_job *job)
     struct firn_error err = {0};
     bool is_waiting = false;
     if (desk_reenter(&loop->desk, job, &is_waiting, &err) != FIRN_OK)
-        loop_happens_why(loop, job, LIFE_SENT_AWAY, err.text);
+        loop_sent_away(loop, job, err.text,
+                       (struct live_stop){LIVE_CAUSE_BOUNDS, FIRN_NO_JOB});
     else if (is_waiting)
         admit(loop, job);
 }
@@ -281,6 +285,57 @@ static void act_behind(struct loop *loop, struct live_job *job, unsigned acts,
         admit(loop, job);
 }
 
+/* --- causes --------------------------------------------------------------- */
+
+/* Does the job leave its GPUs by this step, or has it left them? */
+static bool is_leaving(const struct life_step *step)
+{
+    return step->is_said &&
+           (step->state == LIVE_PREEMPTING || step->state == LIVE_RESIZING ||
+            step->state == LIVE_COMPLETING || step->state == LIVE_PENDING ||
+            step->state == LIVE_CANCELLED);
+}
+
+/* Has the attempt ended by no order of firnd? */
+static bool left_by_itself(const struct loop *loop, const struct live_job *job,
+                           const struct happening *what)
+{
+    const struct track *track = desk_track(&loop->desk, job->id);
+    return what->event == LIFE_LEFT && what->end != NULL && track != NULL &&
+           track->open_attempt != 0 &&
+           what->end->attempt == track->open_attempt &&
+           job->stop.cause == LIVE_CAUSE_NONE;
+}
+
+/* (4) Returns the cause that the events of this step get. */
+static struct live_stop cause_of(struct loop *loop, struct live_job *job,
+                                 const struct happening *what,
+                                 const struct life_step *step)
+{
+    static const struct live_stop none = {LIVE_CAUSE_NONE, FIRN_NO_JOB};
+    const struct track *track = desk_track(&loop->desk, job->id);
+    struct firn_error err = {0};
+    struct live_stop now = book_because(loop->book, none);
+    book_because(loop->book, now);
+    if (what->stop.cause != LIVE_CAUSE_NONE)
+        now = what->stop;
+    if (left_by_itself(loop, job, what))
+        now = (struct live_stop){LIVE_CAUSE_BACKEND, FIRN_NO_JOB};
+    if (what->event == LIFE_PARTNER_LEFT && job->stop.cause == LIVE_CAUSE_NONE)
+        now = (struct live_stop){LIVE_CAUSE_PARTNER, FIRN_NO_JOB};
+    bool is_stop = is_leaving(step) && track != NULL &&
+                   track->open_attempt != 0 &&
+                   job->stop.cause == LIVE_CAUSE_NONE;
+    if (is_stop && now.cause != LIVE_CAUSE_NONE) {
+        metrics_add(loop->metrics, METRIC_STOPS, (int)now.cause - 1, 1);
+        book_wrote(loop->book, book_stopped(loop->book, job, &now, &err), &err);
+    }
+    if (now.cause != LIVE_CAUSE_NONE)
+        return now;
+    return is_leaving(step) || step->acts & LIFE_DO_CLOSE_ATTEMPT ? job->stop
+                                                                  : none;
+}
+
 /* --- events --------------------------------------------------------------- */
 
 void loop_happens(struct loop *loop, struct live_job *job,
@@ -302,6 +357,8 @@ void loop_happens(struct loop *loop, struct live_job *job,
             firn_fail(what->err, FIRN_EINVAL, "job %d: %s", job->id, err.text);
         return;
     }
+    struct live_stop before =
+        book_because(loop->book, cause_of(loop, job, what, &step));
     act_before(loop, job, &step, what);
     if (step.is_said)
         write_state(loop, job, &step, what->mem_gib);
@@ -318,6 +375,11 @@ void loop_happens(struct loop *loop, struct live_job *job,
                                   .end = FIRN_END_LOST};
         loop_partner_ends(loop, job, partner, &lost);
     }
+    const struct track *track = desk_track(&loop->desk, job->id);
+    if (step.acts & LIFE_DO_CLOSE_ATTEMPT &&
+        (track == NULL || track->open_attempt == 0))
+        job->stop = (struct live_stop){LIVE_CAUSE_NONE, FIRN_NO_JOB};
+    book_because(loop->book, before);
 }
 
 void loop_happens_why(struct loop *loop, struct live_job *job,
@@ -325,6 +387,15 @@ void loop_happens_why(struct loop *loop, struct live_job *job,
 {
     loop_happens(loop, job,
                  &(struct happening){.event = event, .words = {.why = why}});
+}
+
+void loop_sent_away(struct loop *loop, struct live_job *job, const char *why,
+                    struct live_stop stop)
+{
+    loop_happens(loop, job,
+                 &(struct happening){.event = LIFE_SENT_AWAY,
+                                     .words = {.why = why},
+                                     .stop = stop});
 }
 
 void loop_cancelled(struct loop *loop, struct live_job *job)

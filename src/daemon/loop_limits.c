@@ -33,14 +33,17 @@ static void tell(struct loop *loop, struct live_job *job, double now_s,
 }
 
 static void end_job(struct loop *loop, struct live_job *job, double now_s,
-                    const char *why)
+                    const char *why, enum live_cause cause)
 {
     struct firn_error err = {0};
+    struct live_stop before =
+        book_because(loop->book, (struct live_stop){cause, FIRN_NO_JOB});
     enum firn_status status = book_cancel(loop->book, job, now_s, why, &err);
-    if (!book_wrote(loop->book, status, &err))
-        return;
-    log_info("job %d: %s", job->id, why);
-    loop_cancelled(loop, job);
+    if (book_wrote(loop->book, status, &err)) {
+        log_info("job %d: %s", job->id, why);
+        loop_cancelled(loop, job);
+    }
+    book_because(loop->book, before);
 }
 
 /* --- time limits ---------------------------------------------------------- */
@@ -68,7 +71,7 @@ static double look_at_limit(struct loop *loop, struct live_job *job,
     if (left_s <= 0) {
         snprintf(why, sizeof why, "its time limit of %.0f s is reached",
                  job->ask.limit_s);
-        end_job(loop, job, now_s, why);
+        end_job(loop, job, now_s, why, LIVE_CAUSE_LIMIT);
         return (double)INFINITY;
     }
     if (left_s <= warn_s && track->warned_attempt != track->open_attempt)
@@ -124,7 +127,7 @@ static void is_idle(struct loop *loop, struct live_job *job, double idle_s,
              : shrinks ? "; it keeps its fewest GPUs"
                        : "");
     if (ends) {
-        end_job(loop, job, now_s, text);
+        end_job(loop, job, now_s, text, LIVE_CAUSE_IDLE);
         return;
     }
     tell(loop, job, now_s, "idle", text);

@@ -42,10 +42,12 @@ static void take_back(struct loop *loop)
         struct live_job *job = book_job(loop->book, refused->job);
         const struct track *track = desk_track(&loop->desk, refused->job);
         if (job != NULL && track != NULL)
-            loop_happens(loop, job,
-                         &(struct happening){.event = LIFE_REFUSED,
-                                             .wait_s = AGAIN_S,
-                                             .words = {.why = refused->why}});
+            loop_happens(
+                loop, job,
+                &(struct happening){.event = LIFE_REFUSED,
+                                    .wait_s = AGAIN_S,
+                                    .stop = {LIVE_CAUSE_BACKEND, FIRN_NO_JOB},
+                                    .words = {.why = refused->why}});
     }
     loop->desk.refused.n = 0;
 }
@@ -175,6 +177,7 @@ enum firn_status loop_new_round(struct loop *loop,
                               .engine = &loop->desk.live,
                               .engine_state = loop,
                               .accounts = loop->desk.accounts,
+                              .names_takers = true,
                               .watch = loop_watch(loop)};
     FIRN_TRY(round_new(&round, &as, err));
     if (loop->desk.round != NULL) {

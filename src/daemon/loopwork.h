@@ -83,7 +83,8 @@ struct happening {
     const struct firn_alloc *to;    /* KEEP_GPUS, RESTORE, ADOPT: its GPUs */
     const struct live_job *partner; /* OPEN_ATTEMPT: trained with it; NULL */
     double wait_s;                  /* RETRY_LATER */
-    double mem_gib;         /* CHARGE_RETRY: it asks for; 0: as before */
+    struct live_stop stop; /* why it loses GPUs; none: as book_because() says */
+    double mem_gib;        /* CHARGE_RETRY: it asks for; 0: as before */
     struct firn_error *err; /* MAY be NULL */
     /* What came of it. */
     enum firn_status status; /* OPEN_ATTEMPT, RESTORE; FIRN_EINVAL: this cannot
@@ -95,6 +96,9 @@ void loop_happens(struct loop *loop, struct live_job *job,
                   struct happening *what);
 void loop_happens_why(struct loop *loop, struct live_job *job,
                       enum life_event event, const char *why);
+/* firnd takes its GPUs away, with that sentence. */
+void loop_sent_away(struct loop *loop, struct live_job *job, const char *why,
+                    struct live_stop stop);
 /* Behind book_cancel(): it shall end. */
 void loop_cancelled(struct loop *loop, struct live_job *job);
 /* It is new, or its user changed it in the book: held, released, bounds,

@@ -39,6 +39,9 @@ struct history {
 static bool add_attempt(void *arg, const struct store_attempt *attempt)
 {
     struct history *history = arg;
+    struct live_job *job = book_job(history->loop->book, history->track->id);
+    if (job != NULL && attempt->end < 0 && attempt->number == job->attempt)
+        job->stop = attempt->stop;
     struct state_past *past = &history->track->past;
     struct firn_alloc held = FIRN_ALLOC_NONE;
     history->has_open = history->has_open ||
@@ -131,7 +134,8 @@ static void take_over(struct loop *loop, struct live_job *job,
     else if (job->is_held || desk_job(&loop->desk, track) != NULL)
         loop_changed(loop, job); /* also bounds that it had no time to keep */
     else if (is_refused && track->open_attempt > 0)
-        loop_happens_why(loop, job, LIFE_SENT_AWAY, err.text);
+        loop_sent_away(loop, job, err.text,
+                       (struct live_stop){LIVE_CAUSE_POLICY, FIRN_NO_JOB});
 }
 
 /* After all jobs are in: jobs that a partner trains go on as they were. */

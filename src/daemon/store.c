@@ -89,14 +89,20 @@ static const char *const texts[SQL_N] = {
                             " FROM usage WHERE (day + 1) * 86400 >= ?1"
                             " ORDER BY day, user, project, app",
     [SQL_EACH_ATTEMPT] = "SELECT epoch, started_s, ended_s, how, exit_status,"
-                         " held FROM epochs WHERE job = ?1 ORDER BY epoch",
-    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller, id)"
-                      " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-    [SQL_EACH_EVENT] = "SELECT id, at_s, job, kind, text, caller FROM events"
-                       " WHERE id > ?1 ORDER BY id LIMIT ?2",
-    [SQL_EACH_BACK] = "SELECT id, at_s, job, kind, text, caller FROM events"
-                      " WHERE id < ?1 AND id >= ?2 AND (?3 = '' OR kind = ?3)"
-                      " AND (?4 < 0 OR job = ?4) ORDER BY id DESC",
+                         " held, cause, for_job FROM epochs WHERE job = ?1"
+                         " ORDER BY epoch",
+    [SQL_STOP_ATTEMPT] = "UPDATE epochs SET cause = ?3, for_job = ?4"
+                         " WHERE job = ?1 AND epoch = ?2 AND cause = ''",
+    [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller, id,"
+                      " cause, for_job) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
+                      " ?8)",
+    [SQL_EACH_EVENT] =
+        "SELECT id, at_s, job, kind, text, caller, cause, for_job"
+        " FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
+    [SQL_EACH_BACK] =
+        "SELECT id, at_s, job, kind, text, caller, cause, for_job"
+        " FROM events WHERE id < ?1 AND id >= ?2 AND (?3 = '' OR kind = ?3)"
+        " AND (?4 < 0 OR job = ?4) ORDER BY id DESC",
     [SQL_ADD_REPORT] = "INSERT INTO reports (job, epoch, at_s, report)"
                        " VALUES (?1, ?2, ?3, ?4)",
     [SQL_EACH_REPORT] = "SELECT epoch, at_s, report FROM reports"
@@ -328,6 +334,26 @@ enum firn_status store_put_attempt(struct store *store,
     return store_apply(store, &span, err);
 }
 
+enum firn_status store_stop_attempt(struct store *store, firn_job_id job,
+                                    int64_t number,
+                                    const struct live_stop *stop,
+                                    struct firn_error *err)
+{
+    struct store_change change = store_change(store, SQL_STOP_ATTEMPT, 4);
+    store_give_int(&change, 1, job);
+    store_give_int(&change, 2, number);
+    store_give_text(store, &change, 3, live_cause_name(stop->cause));
+    store_give_int(&change, 4, stop->for_job);
+    return store_apply(store, &change, err);
+}
+
+/* The columns `cause` and `for_job`. */
+static struct live_stop stop_of(sqlite3_stmt *row, int at)
+{
+    return (struct live_stop){live_cause_named(column(row, at)),
+                              sqlite3_column_int(row, at + 1)};
+}
+
 struct attempt_look {
     store_attempt_fn *fn;
     void *arg;
@@ -344,7 +370,8 @@ static bool show_attempt(void *arg, sqlite3_stmt *row)
         store_judge_s(sqlite3_column_double(row, 2)),
         sqlite3_column_int(row, 3),
         sqlite3_column_int(row, 4),
-        column(row, 5)};
+        column(row, 5),
+        stop_of(row, 6)};
     return store_judge_count(attempt.number) ? look->fn(look->arg, &attempt)
                                              : true;
 }
@@ -362,13 +389,15 @@ enum firn_status store_each_attempt(struct store *store, firn_job_id job,
 enum firn_status store_add_event(struct store *store, struct store_event *event,
                                  struct firn_error *err)
 {
-    struct store_change change = store_change(store, SQL_ADD_EVENT, 6);
+    struct store_change change = store_change(store, SQL_ADD_EVENT, 8);
     store_give_real(&change, 1, event->at_s);
     store_give_int(&change, 2, event->job);
     store_give_text(store, &change, 3, event->kind);
     store_give_text(store, &change, 4, event->text);
     store_give_text(store, &change, 5, event->caller);
     store_give_int(&change, 6, store->next_event);
+    store_give_text(store, &change, 7, live_cause_name(event->stop.cause));
+    store_give_int(&change, 8, event->stop.for_job);
     FIRN_TRY(store_apply(store, &change, err));
     event->id = store->next_event++;
     return FIRN_OK;
@@ -387,7 +416,8 @@ static bool show_event(void *arg, sqlite3_stmt *row)
                                 sqlite3_column_int(row, 2),
                                 column(row, 3),
                                 column(row, 4),
-                                column(row, 5)};
+                                column(row, 5),
+                                stop_of(row, 6)};
     return look->fn(look->arg, &event);
 }
 

@@ -95,6 +95,8 @@ struct store_attempt {
     int end; /* enum firn_end; -1: still open */
     int exit_status;
     const char *held;
+    /* Read only: store_stop_attempt() writes it. */
+    struct live_stop stop;
 };
 enum firn_status store_put_attempt(struct store *store,
                                    const struct store_attempt *attempt,
@@ -110,6 +112,13 @@ enum firn_status store_close_attempts(struct store *store,
  * *nclosed: how many there were. */
 enum firn_status store_close_over(struct store *store, int *nclosed,
                                   struct firn_error *err);
+
+/* The attempt is being stopped by that cause. The first cause of an attempt
+ * stays. */
+enum firn_status store_stop_attempt(struct store *store, firn_job_id job,
+                                    int64_t number,
+                                    const struct live_stop *stop,
+                                    struct firn_error *err);
 
 /* From `at_s` on the open attempt of a job has these GPUs. */
 enum firn_status store_resize_attempt(struct store *store, firn_job_id job,
@@ -142,6 +151,7 @@ struct store_event {
     /* The caller that asked for it: "ann" by the Unix socket, "token, ADDRESS"
      * or "job 7, ADDRESS" by TCP, "SIGHUP". "" or NULL: firnd itself. */
     const char *caller;
+    struct live_stop stop; /* why it loses GPUs; LIVE_CAUSE_NONE: it does not */
 };
 /* The number of the last event there ever was; 0: none. */
 int64_t store_last_event(const struct store *store);

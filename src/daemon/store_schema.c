@@ -88,6 +88,11 @@ static const char *const own_steps[] = {
     " WITHOUT ROWID;",
     /* 12: whom a job notifies, and what it asks of Slurm */
     "",
+    /* 13: why a job loses GPUs, and for which job */
+    "ALTER TABLE events ADD COLUMN cause TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE events ADD COLUMN for_job INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE epochs ADD COLUMN cause TEXT NOT NULL DEFAULT '';"
+    "ALTER TABLE epochs ADD COLUMN for_job INTEGER NOT NULL DEFAULT 0;",
 };
 
 static const char *sql_type(const struct job_field *field)

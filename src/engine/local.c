@@ -303,6 +303,17 @@ static enum firn_phase phase(void *state, firn_job_id id)
     return job == NULL ? FIRN_PHASE_GONE : job->base.phase;
 }
 
+static bool gpu_load(void *state, firn_node_id node, int index, firn_job_id id,
+                     struct firn_load *out)
+{
+    const struct local *local = state;
+    (void)id;
+    if (!local->gpus.has_nvml)
+        return false;
+    const struct gpu *gpu = gpus_at(&local->gpus, node, index);
+    return gpu != NULL && nvml_load(&local->gpus.nvml, gpu->device, out);
+}
+
 static bool load(void *state, firn_job_id id, struct firn_load *out)
 {
     const struct local *local = state;
@@ -404,5 +415,6 @@ const struct firn_engine_def firn_engine_local = {
     .warn = warn_job,
     .phase = phase,
     .load = load,
+    .gpu_load = gpu_load,
     .has_executors = true,
 };

@@ -50,7 +50,8 @@ enum { AT_ONCE = 4 };
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
 {
     const struct gpu *gpu = gpus_at(arg, node, index);
-    return (struct worker_gpu){gpu->visible, gpu->mem_gib};
+    return (struct worker_gpu){.visible = gpu->visible,
+                               .mem_gib = gpu->mem_gib};
 }
 
 void local_variables(const struct local *local, const struct localjob *job,

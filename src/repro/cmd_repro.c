@@ -31,8 +31,9 @@ static const struct flag table[] = {
     {"papers", 0, "DIR", "directory of scenarios (default: built in)",
      flag_text, offsetof(struct repro_args, papers)},
     {"report", 0, "FILE",
-     "also write a Markdown report; pages of papers and plots go to a "
-     "directory named like FILE without its extension",
+     "also write a report. FILE.html: one page with the verdicts and the "
+     "charts of 'firn report'. Else Markdown; pages of papers and plots go to "
+     "a directory named like FILE without its extension",
      flag_text, offsetof(struct repro_args, report)},
     {"draws", 0, "N",
      "use at most N draws of each workload (default: all; fewer give wider "
@@ -194,6 +195,19 @@ static bool say_held(const struct repro_book *book)
     return is_held;
 }
 
+static bool is_html(const char *path)
+{
+    size_t n = path != NULL ? strlen(path) : 0;
+    return n > 5 && strcmp(path + n - 5, ".html") == 0;
+}
+
+static enum firn_status prepare(const struct repro_args *args,
+                                struct repro_book *book, struct firn_error *err)
+{
+    FIRN_TRY(book_plan(book, err));
+    return is_html(args->report) ? book_keep_files(book, err) : FIRN_OK;
+}
+
 static int run(const struct repro_args *args, struct repro_shelf *shelf,
                const bool *is_chosen, struct firn_buf *out)
 {
@@ -209,7 +223,7 @@ static int run(const struct repro_args *args, struct repro_shelf *shelf,
         book_add(&book, shelf->at[i]);
         shelf->at[i] = NULL; /* owned by the book now */
     }
-    if (book_plan(&book, &err) != FIRN_OK)
+    if (prepare(args, &book, &err) != FIRN_OK)
         rc = failed(&err);
     else if (!book_run(&book, args->width, args->is_quiet))
         rc = 130;
@@ -218,7 +232,8 @@ static int run(const struct repro_args *args, struct repro_shelf *shelf,
     if (rc != 1)
         (args->is_json ? page_json : page_text)(&book, out);
     if (rc == 0 && args->report != NULL &&
-        report_write(&book, args->report, &err) != FIRN_OK)
+        (is_html(args->report) ? report_write_html : report_write)(
+            &book, args->report, &err) != FIRN_OK)
         rc = failed(&err);
     if (rc == 130)
         fprintf(stderr, "firn repro: interrupted; unfinished runs count as "

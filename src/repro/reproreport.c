@@ -8,6 +8,7 @@
  */
 #include "repro/reproreport.h"
 #include "base/buf.h"
+#include "cli/report.h"
 #include "cli/simfiles.h"
 #include "repro/repropage.h"
 #include "repro/reprosvg.h"
@@ -409,6 +410,65 @@ enum firn_status report_write(const struct repro_book *book, const char *path,
         status = write_file(path, &text, err);
     buf_release(&text);
     buf_release(&folder);
+    buf_release(&page);
+    return status;
+}
+
+/* --- HTML ---------------------------------------------------------------- */
+
+static enum firn_status add_runs(const struct repro_book *book,
+                                 struct report *report, struct firn_error *err)
+{
+    struct firn_buf path = {0};
+    enum firn_status status = FIRN_OK;
+    for (size_t i = 0; i < book->parts.n; i++) {
+        const struct repro_part *part = &book->parts.at[i];
+        for (size_t p = 0;
+             p < part->scenario->policies_count && status == FIRN_OK; p++)
+            if (book_files(book, part, (int)p, &path) != NULL)
+                status = report_add_as(report, path.at, part->scenario->name,
+                                       part->scenario->policies[p].label, err);
+    }
+    buf_release(&path);
+    if (status == FIRN_OK && report->runs.n == 0)
+        status = firn_fail(err, FIRN_ENOENT,
+                           "no simulation of these scenarios was run: there "
+                           "is nothing to draw");
+    return status;
+}
+
+/* Lines of text as HTML: report_text() leaves out control characters. */
+static void put_lines(struct firn_buf *out, char *text)
+{
+    for (char *line = text, *end; line != NULL; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        report_text(out, line);
+        buf_putc(out, '\n');
+    }
+}
+
+enum firn_status report_write_html(const struct repro_book *book,
+                                   const char *path, struct firn_error *err)
+{
+    struct report report = {0};
+    struct firn_buf verdicts = {0}, intro = {0}, page = {0};
+    page_text(book, &verdicts);
+    buf_puts(&intro, "<h2>Verdicts</h2>\n<pre>");
+    put_lines(&intro, verdicts.at);
+    buf_puts(&intro, "</pre>\n<p class='dim'>Below: of each scenario the first "
+                     "draw of its workload at the first point of its sweep, by "
+                     "firn's own rules.</p>\n");
+    report.intro = intro.at;
+    enum firn_status status = add_runs(book, &report, err);
+    if (status == FIRN_OK) {
+        report_page(&report, &page);
+        status = write_file(path, &page, err);
+    }
+    report_release(&report);
+    buf_release(&verdicts);
+    buf_release(&intro);
     buf_release(&page);
     return status;
 }

@@ -11,4 +11,10 @@
 enum firn_status report_write(const struct repro_book *book, const char *path,
                               struct firn_error *err);
 
+/* Writes `path`, one page of HTML that needs no other file: the verdicts, then
+ * the charts and tables of `firn report` for the runs that book_keep_files()
+ * kept. FIRN_EIO; FIRN_ENOENT: none was kept. */
+enum firn_status report_write_html(const struct repro_book *book,
+                                   const char *path, struct firn_error *err);
+
 #endif

@@ -13,6 +13,7 @@
 #include "cli/pool.h"
 #include "cli/progress.h"
 #include "cli/simargs.h"
+#include "cli/simfiles.h"
 #include "repro/repromemory.h"
 #include <math.h>
 #include <stdio.h>
@@ -61,13 +62,23 @@ static void first_error(FILE *errors, char *out, size_t size)
              text[0] != '\0' ? text : "the command line was rejected");
 }
 
+/* A file of the run in the scratch directory. */
+static void file_of(const struct repro_book *book, size_t run, const char *kind,
+                    struct firn_buf *out)
+{
+    buf_clear(out);
+    buf_printf(out, "%s/run-%zu.%s.csv", book->scratch.at, run, kind);
+}
+
 /* Simulates a command line. */
-static enum firn_status simulate(const struct words *argv,
+static enum firn_status simulate(const struct repro_book *book, size_t task,
                                  struct pool_child *child,
                                  struct firn_sim_result *out,
                                  struct firn_error *err)
 {
     struct sim_args args;
+    const struct words *argv = &book->runs.at[task].argv;
+    struct firn_buf jobs = {0}, timeline = {0};
     char message[FIRN_ERROR_TEXT];
     FILE *errors = tmpfile();
     if (errors == NULL || dup2(fileno(errors), STDERR_FILENO) < 0)
@@ -86,10 +97,18 @@ static enum firn_status simulate(const struct words *argv,
         args.options.progress_arg = child;
         args.options.stop = pool_stop();
         args.options.times_rounds = true;
+        if (book->runs.at[task].keeps_files) {
+            file_of(book, task, "jobs", &jobs);
+            file_of(book, task, "timeline", &timeline);
+            args.options.jobs_path = jobs.at;
+            args.options.timeline_path = timeline.at;
+        }
         status = firn_sim_run(&args.options, out, err);
     }
     simargs_release(&args);
     mem_free(line);
+    buf_release(&jobs);
+    buf_release(&timeline);
     fclose(errors);
     return status;
 }
@@ -104,7 +123,7 @@ static enum firn_status run_one(void *arg, size_t task,
     *result = (struct repro_result){0};
     if (strcmp(argv->at[0], "memory") == 0)
         return memory_evaluate(argv->at[1], argv->at[2], &result->error, err);
-    return simulate(argv, child, &result->sim, err);
+    return simulate(watched->book, task, child, &result->sim, err);
 }
 
 static void watch(void *arg, const struct pool *pool)
@@ -214,8 +233,53 @@ struct repro_figure book_value(const struct repro_book *book,
     return figure;
 }
 
+/* The run whose files are kept; NULL: the policy has none. */
+static struct repro_run *shown(const struct repro_book *book,
+                               const struct repro_part *part, int policy)
+{
+    const struct repro_cell *cell = book_cell(part, REPRO_HONEST, policy, 0);
+    struct repro_run *run = cell->n > 0 ? &book->runs.at[cell->at[0]] : NULL;
+    return run != NULL && strcmp(run->argv.at[0], "memory") != 0 ? run : NULL;
+}
+
+enum firn_status book_keep_files(struct repro_book *book,
+                                 struct firn_error *err)
+{
+    if (book->scratch.n == 0)
+        FIRN_TRY(simfiles_scratch(&book->scratch, err));
+    for (size_t i = 0; i < book->parts.n; i++)
+        for (size_t p = 0; p < book->parts.at[i].scenario->policies_count;
+             p++) {
+            struct repro_run *run = shown(book, &book->parts.at[i], (int)p);
+            if (run != NULL)
+                run->keeps_files = true;
+        }
+    return FIRN_OK;
+}
+
+const struct repro_run *book_files(const struct repro_book *book,
+                                   const struct repro_part *part, int policy,
+                                   struct firn_buf *path)
+{
+    const struct repro_run *run = shown(book, part, policy);
+    if (run == NULL || !run->is_done || !run->keeps_files)
+        return NULL;
+    file_of(book, (size_t)(run - book->runs.at), "jobs", path);
+    return run;
+}
+
 static void remove_scratch(struct repro_book *book)
 {
+    struct firn_buf file = {0};
+    for (size_t i = 0; i < book->runs.n; i++) {
+        if (!book->runs.at[i].keeps_files)
+            continue;
+        file_of(book, i, "jobs", &file);
+        unlink(file.at);
+        file_of(book, i, "timeline", &file);
+        unlink(file.at);
+    }
+    buf_release(&file);
     struct firn_buf path = {0};
     for (size_t i = 0; i < book->made.n; i++) {
         buf_clear(&path);

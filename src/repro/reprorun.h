@@ -45,6 +45,7 @@ struct repro_run {
     struct words argv; /* of `firn sim`; or "memory", predictor, FILE#MODEL */
     int repeat;        /* from 0 */
     const char *name;  /* of the first scenario that needs it */
+    bool keeps_files;  /* its jobs and timeline are kept: book_files() */
     bool is_done;
     struct repro_result result; /* if is_done */
     char why[FIRN_ERROR_TEXT];  /* reason, if not is_done */
@@ -108,6 +109,17 @@ struct repro_figure book_value(const struct repro_book *book,
 
 /* Number of finished jobs in all runs of a cell; -1 if a run failed. */
 long book_jobs(const struct repro_book *book, const struct repro_cell *cell);
+
+/* Behind book_plan(): the runs of each scenario's first draw at its first
+ * point, by firn's own rules, keep files of their jobs and timelines until the
+ * book is released: for pages with charts. FIRN_EIO. */
+enum firn_status book_keep_files(struct repro_book *book,
+                                 struct firn_error *err);
+/* That run of a policy; NULL: there is none, or it failed. Sets `path` to its
+ * file of jobs. */
+const struct repro_run *book_files(const struct repro_book *book,
+                                   const struct repro_part *part, int policy,
+                                   struct firn_buf *path);
 
 void book_release(struct repro_book *book);
 

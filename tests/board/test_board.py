@@ -19,6 +19,11 @@ VIEWS = {"#/": "GPUs are at work", "#/jobs": "starts in", "#/jobs?state=running"
 HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>\"'&lt;\u202eevil\u2066"
 
 
+def tearDownModule():
+    if BoardCase.browser:
+        BoardCase.browser.close()
+
+
 def sign_in(browser, scene):
     browser.resize(1400, 900)
     browser.open(scene.board_link())
@@ -28,17 +33,25 @@ def sign_in(browser, scene):
 
 @unittest.skipUnless(find_browser(), "there is no chromium with chromedriver")
 class BoardCase(unittest.TestCase):
-    """A firnd with a past and one browser for all cases of a class."""
+    """A firnd with a past for all cases of a class. The browser is one for all
+    classes, as its start takes seconds: each scene has a port, and so an origin, of
+    its own, and no class finds a session or console lines of another."""
 
+    browser = None
     gpus, nodes, ngpus, nwaiting = "2x4:a100@80,1x4:v100@16", 3, 4, 4
+    policy, shares = "fifo", None
 
     @classmethod
     def setUpClass(cls):
-        cls.scene = Scene(cls.gpus)
+        cls.scene = Scene(cls.gpus, cls.policy)
+        if cls.shares:
+            path = os.path.join(cls.scene.folder, "shares.yaml")
+            with open(path, "w") as file:
+                file.write(cls.shares)
+            cls.scene.arguments += ["--shares", path]
         cls.scene.start()
-        cls.browser = None
         cls.scene.forge(cls.make_past)
-        cls.browser = Browser()
+        BoardCase.browser = BoardCase.browser or Browser()
 
     @classmethod
     def make_past(cls, db, template):
@@ -47,7 +60,8 @@ class BoardCase(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         if cls.browser:
-            cls.browser.close()
+            cls.browser.open("about:blank")  # it asks this firnd no more
+            cls.browser.console()
         cls.scene.close()
 
     def go(self, address):
@@ -82,6 +96,30 @@ class SignIn(BoardCase):
         stored = self.browser.js("return JSON.stringify(localStorage) + location.href + document.cookie")
         self.assertNotIn(TOKEN, stored)
         self.expect_clean(but=["401"])
+
+
+class Stops(BoardCase):
+    gpus, nodes, ngpus, nwaiting = "1x2:v100@16", 1, 2, 0
+    policy, shares = "srtf", "slice: 0s\nprojects:\n  - {name: vision, share: 3}\n  - {name: speech}\n"
+
+    @classmethod
+    def make_past(cls, db, template):
+        pass
+
+    def test_a_stop_names_its_cause_and_shares_are_shown(self):
+        sign_in(self.browser, self.scene)
+        more = "project: speech\nrestart: allowed\nduration: "
+        first = self.scene.submit("long", 2, more=more + "10h\n")
+        wait_for("it runs", lambda: self.scene.get(f"/jobs/{first}")["state"] == "running")
+        second = self.scene.submit("short", 2, more=more + "10m\n")
+        wait_for("the short one runs", lambda: self.scene.get(f"/jobs/{second}")["state"] == "running")
+        self.go(f"#/jobs/{first}")
+        self.browser.see("by the policy, for short", ".events")
+        self.browser.see("the policy, for short", "table.plain")
+        self.go("#/users")
+        self.browser.see("Shares and quotas")
+        self.browser.see("vision")
+        self.expect_clean()
 
 
 class Views(BoardCase):

@@ -87,10 +87,10 @@ static const struct {
     enum access_role role;
     bool is_owner;
 } columns[] = {
-    {"guest", ACCESS_GUEST, false},       {"job, others", ACCESS_JOB, false},
-    {"job, itself", ACCESS_JOB, true},    {"viewer", ACCESS_VIEWER, false},
-    {"user, others", ACCESS_USER, false}, {"user, own", ACCESS_USER, true},
-    {"operator", ACCESS_OPERATOR, false}};
+    {"guest", ACCESS_GUEST, false},    {"job, others", ACCESS_JOB, false},
+    {"job, itself", ACCESS_JOB, true}, {"scraper", ACCESS_SCRAPER, false},
+    {"viewer", ACCESS_VIEWER, false},  {"user, others", ACCESS_USER, false},
+    {"user, own", ACCESS_USER, true},  {"operator", ACCESS_OPERATOR, false}};
 enum { NCOLUMNS = sizeof columns / sizeof *columns };
 
 static void write_matrix(struct firn_buf *out)
@@ -193,11 +193,27 @@ static void a_job_may_report_for_itself_and_nothing_else(void **state)
     }
 }
 
+static void a_scraper_reads_metrics_and_nothing_else(void **state)
+{
+    (void)state;
+    size_t n, nmay = 0;
+    const struct api_route *routes = api_routes(&n);
+    for (size_t i = 0; i < n; i++) {
+        bool may =
+            access_may(ACCESS_SCRAPER, routes[i].right, true) != ACCESS_NONE;
+        bool is_open = routes[i].right == ACCESS_RIGHT_OPEN;
+        assert_int_equal(may,
+                         is_open || strcmp(routes[i].path, "/metrics") == 0);
+        nmay += may && !is_open;
+    }
+    assert_int_equal(nmay, 1);
+}
+
 static void roles_have_names(void **state)
 {
     (void)state;
     enum access_role role;
-    for (int r = ACCESS_VIEWER; r < ACCESS_NROLES; r++) {
+    for (int r = ACCESS_SCRAPER; r < ACCESS_NROLES; r++) {
         assert_true(
             access_role_named(access_role_name((enum access_role)r), &role));
         assert_int_equal(role, r);
@@ -217,6 +233,7 @@ int main(void)
         cmocka_unit_test(a_role_may_what_lower_roles_may),
         cmocka_unit_test(the_owner_may_what_others_may),
         cmocka_unit_test(a_job_may_report_for_itself_and_nothing_else),
+        cmocka_unit_test(a_scraper_reads_metrics_and_nothing_else),
         cmocka_unit_test(roles_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,8 +33,12 @@ static void start_and_end(firn_job_id id, const char *held, double ran_s,
 {
     struct firn_error err;
     api_run_job(id);
-    struct store_attempt attempt = {
-        id, api_job_of(id)->attempt, 2000, 2000 + ran_s, (int)end, 0, held};
+    struct store_attempt attempt = {.job = id,
+                                    .number = api_job_of(id)->attempt,
+                                    .started_s = 2000,
+                                    .ended_s = 2000 + ran_s,
+                                    .end = (int)end,
+                                    .held = held};
     assert_int_equal(
         book_attempt_ended(api_scene.book, api_job_of(id), &attempt, &err),
         FIRN_OK);

@@ -214,7 +214,13 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
     book_listen(d.book, hear, &heard);
     struct live_job *job = liveset_add(&d, "a");
     int64_t attempt = 0;
-    struct store_attempt end = {1, 1, 100, 200, FIRN_END_DONE, 0, "n0[0]"};
+    struct store_attempt end = {.job = 1,
+                                .number = 1,
+                                .started_s = 100,
+                                .ended_s = 200,
+                                .end = FIRN_END_DONE,
+                                .exit_status = 0,
+                                .held = "n0[0]"};
     book_priority(d.book, job, 7, 101, &oops);
     book_bounds(d.book, job, 2, 4, 102, &oops);
     book_hold(d.book, job, true, 103, &oops);
@@ -315,7 +321,13 @@ static void an_attempt_is_on_disk_when_its_number_is_given_out(void **state)
         job = book_job(d.book, 1);
         assert_int_equal(job->attempt, want);
     }
-    struct store_attempt end = {1, 2, 1, 2, FIRN_END_FAILED, 9, ""};
+    struct store_attempt end = {.job = 1,
+                                .number = 2,
+                                .started_s = 1,
+                                .ended_s = 2,
+                                .end = FIRN_END_FAILED,
+                                .exit_status = 9,
+                                .held = ""};
     assert_int_equal(book_attempt_ended(d.book, job, &end, &oops), FIRN_OK);
     assert_int_equal(job->exit_status, 0); /* it was not the last */
     end.number = 3;

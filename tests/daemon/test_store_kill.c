@@ -63,7 +63,13 @@ static void live_dangerously(const char *failpoint_text, int fd)
         struct live_job *job = job_scene(store_next_id(store));
         struct store_event event = {
             .job = job->id, .kind = "submitted", .text = ""};
-        struct store_attempt attempt = {job->id, 1, 1, 0, -1, 0, ""};
+        struct store_attempt attempt = {.job = job->id,
+                                        .number = 1,
+                                        .started_s = 1,
+                                        .ended_s = 0,
+                                        .end = -1,
+                                        .exit_status = 0,
+                                        .held = ""};
         job->state = LIVE_PENDING;
         if (store_add_job(store, job, &oops) != FIRN_OK ||
             store_add_event(store, &event, &oops) != FIRN_OK)

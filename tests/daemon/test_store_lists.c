@@ -125,9 +125,21 @@ static void an_attempt_that_is_written_twice_is_kept_once(void **state)
 {
     (void)state;
     struct store *store = store_scene();
-    struct store_attempt attempt = {7, 1, 10, 0, -1, 0, "n0[1]"};
+    struct store_attempt attempt = {.job = 7,
+                                    .number = 1,
+                                    .started_s = 10,
+                                    .ended_s = 0,
+                                    .end = -1,
+                                    .exit_status = 0,
+                                    .held = "n0[1]"};
     assert_int_equal(store_put_attempt(store, &attempt, &oops), FIRN_OK);
-    attempt = (struct store_attempt){7, 1, 10, 20, FIRN_END_FAILED, 9, "n0[1]"};
+    attempt = (struct store_attempt){.job = 7,
+                                     .number = 1,
+                                     .started_s = 10,
+                                     .ended_s = 20,
+                                     .end = FIRN_END_FAILED,
+                                     .exit_status = 9,
+                                     .held = "n0[1]"};
     assert_int_equal(store_put_attempt(store, &attempt, &oops), FIRN_OK);
     attempt.job = 8;
     assert_int_equal(store_put_attempt(store, &attempt, &oops), FIRN_OK);

@@ -91,6 +91,19 @@ mv "$tmp/x" "$tmp/papers/a.yaml"
 run 0 repro --papers "$tmp/papers"
 out_has "0     SJF     jct_mean_s      -  52.33"
 
+# --report FILE.html is the page of firn report about the first draw, with the
+# verdicts; no file is left.
+mkdir "$tmp/scratch"
+TMPDIR=$tmp/scratch "$FIRN" repro --papers "$tmp/papers" --report "$tmp/r.html" \
+    >"$tmp/out" 2>"$tmp/err" || fail "repro --report r.html"
+for text in '<h2>Verdicts</h2>' 'Report of 3 simulations' 'drawn' 'SJF' '</html>'; do
+    grep -qF "$text" "$tmp/r.html" || fail "the page has no $text"
+done
+grep -q '^0     SJF     jct_mean_s' "$tmp/r.html" || fail "the lines are not kept"
+grep -q '<script\|src=\|href=' "$tmp/r.html" && fail "the page loads something"
+[ -z "$(ls "$tmp/scratch")" ] || fail "left: $(ls "$tmp/scratch")"
+[ -d "$tmp/r" ] && fail "it wrote Markdown too"
+
 # Times are the least of several runs.
 cat >"$tmp/papers/a.yaml" <<'END'
 name: timed

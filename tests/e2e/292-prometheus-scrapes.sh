@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prometheus takes firnd's metrics with a token that may only read, and the alert
+# Prometheus takes firnd's metrics with a token that gives nothing else, and the alert
 # rules of tools/grafana. Without Prometheus only the text is looked at.
 . tests/lib/firnd.sh
 only local "it is about firnd alone"
@@ -10,14 +10,14 @@ port=$(sed -n 's|.*listens on http://127.0.0.1:||p' "$tmp/err" | tail -n 1)
 [ -n "$port" ] || fail "the log does not name the port"
 FIRN_SOCKET=$socket
 export FIRN_SOCKET
-run 0 token new --role viewer prometheus
-cp "$tmp/out" "$tmp/viewer"
+run 0 token new --role scraper prometheus
+cp "$tmp/out" "$tmp/scraper"
 run 0 submit --name runs --gpus 2 --queue night -- sleep 1000
 run 0 submit --name waits --gpus 1 -- sleep 1000
 
 scrape()
 {
-    curl -sf --max-time 60 -H "Authorization: Bearer $(cat "$tmp/viewer")" \
+    curl -sf --max-time 60 -H "Authorization: Bearer $(cat "$tmp/scraper")" \
         "http://127.0.0.1:$port/metrics" >"$tmp/metrics"
 }
 is_counted()
@@ -30,13 +30,17 @@ for line in 'firn_queue_gpus{queue="night"} 2' \
     'firn_type_held_gpus{type="v100"} 2'; do
     grep -qxF "$line" "$tmp/metrics" || fail "no $line"
 done
-code=$(curl -s -o /dev/null -w '%{http_code}' --max-time 60 -X POST \
-    -H "Authorization: Bearer $(cat "$tmp/viewer")" \
-    "http://127.0.0.1:$port/v1/jobs/runs/cancel")
-[ "$code" = 403 ] || fail "the token may do more than read: $code"
+for request in 'POST /v1/jobs/runs/cancel' 'GET /v1/jobs' 'GET /v1/nodes' \
+    'GET /v1/events' 'GET /v1/jobs/runs/logs' 'GET /v1/whoami' 'GET /health' \
+    'POST /v1/board/links' 'GET /v1/tokens'; do
+    code=$(curl -s -o /dev/null -w '%{http_code}' --max-time 60 \
+        -X "${request%% *}" -H "Authorization: Bearer $(cat "$tmp/scraper")" \
+        "http://127.0.0.1:$port${request#* }")
+    [ "$code" = 403 ] || fail "the token of a scraper may $request: $code"
+done
 
 # A client that accepts gzip gets it, another the text.
-curl -sf --max-time 60 -H "Authorization: Bearer $(cat "$tmp/viewer")" \
+curl -sf --max-time 60 -H "Authorization: Bearer $(cat "$tmp/scraper")" \
     -H 'Accept-Encoding: br;q=0.5, gzip' -D "$tmp/head" -o "$tmp/packed" \
     "http://127.0.0.1:$port/metrics" || fail "no answer with gzip"
 if grep -qi '^content-encoding: gzip' "$tmp/head"; then
@@ -66,7 +70,7 @@ global: {scrape_interval: 1s, evaluation_interval: 1s}
 rule_files: [$PWD/tools/grafana/alerts.yaml]
 scrape_configs:
   - job_name: firn
-    authorization: {credentials_file: $tmp/viewer}
+    authorization: {credentials_file: $tmp/scraper}
     static_configs: [{targets: ["127.0.0.1:$port"]}]
 END
 timeout 60 prometheus --config.file="$tmp/prometheus.yaml" --storage.tsdb.path="$tmp/tsdb" \

@@ -170,7 +170,8 @@ static void each_event_is_a_line(void **state)
     job.spec.duration_s = 100.1;
     struct firn_part parts[] = {{0, 0, 0xf}, {2, 0, 0xa}};
     struct firn_alloc to = {parts, 2, 6, true, 0, FIRN_HOW_AS_SUBMITTED};
-    struct firn_step step = {FIRN_STEP_START, &job, &to, 20, false};
+    struct firn_step step = {
+        .kind = FIRN_STEP_START, .job = &job, .to = &to, .at_s = 20};
     eventlog_submit(log, &job, 10);
     eventlog_step(log, &step);
     step.kind = FIRN_STEP_STOP;
@@ -224,8 +225,9 @@ static void a_long_allocation_is_folded(void **state)
         parts[i] = (struct firn_part){i, 0, 0xff};
     struct firn_alloc to = {parts, NODES, 8 * NODES,
                             false, 0,     FIRN_HOW_AS_SUBMITTED};
-    eventlog_step(log,
-                  &(struct firn_step){FIRN_STEP_START, &job, &to, 20, false});
+    eventlog_step(
+        log, &(struct firn_step){
+                 .kind = FIRN_STEP_START, .job = &job, .to = &to, .at_s = 20});
     assert_int_equal(eventlog_close(log, NULL, NULL), FIRN_OK);
     struct firn_buf text = file_text(path);
     size_t longest = 0, folds = 0;
