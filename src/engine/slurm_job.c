@@ -76,6 +76,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     job->exit_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
     job->gives_back = false;
+    job->idle_since_s = 0;
     job->is_refused = job->is_damaged = job->is_unread = false;
     job->reason[0] = '\0';
     job->expected_s = 0;

@@ -119,14 +119,15 @@ struct slurmjob {
     double settle_s;  /* UNSURE: when a missing job counts as never submitted */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
-    int nmissing;      /* answers in a row without the job */
-    int nrevived;      /* ... with the job pending after it ran */
-    bool is_withdrawn; /* we cancel it, through no fault of the job */
-    bool is_refused;   /* sbatch or scontrol refused it */
-    bool gives_back;   /* its GPUs go back to the host at the attempt's end */
-    bool is_damaged;   /* its exit file is damaged */
-    bool is_unread;    /* its files or the cell are not readable yet */
-    int nlosses;       /* attempts in a row that were lost */
+    int nmissing;        /* answers in a row without the job */
+    int nrevived;        /* ... with the job pending after it ran */
+    bool is_withdrawn;   /* we cancel it, through no fault of the job */
+    bool is_refused;     /* sbatch or scontrol refused it */
+    double idle_since_s; /* enough GPUs elsewhere are idle; 0: they are not */
+    bool gives_back;     /* its GPUs go back to the host at the attempt's end */
+    bool is_damaged;     /* its exit file is damaged */
+    bool is_unread;      /* its files or the cell are not readable yet */
+    int nlosses;         /* attempts in a row that were lost */
     char refusal[SLURM_EXCERPT]; /* sbatch's last refusal */
     char reason[64];             /* Slurm's reason why the job is pending */
     double expected_s; /* when Slurm expects to start it; 0: not known */
