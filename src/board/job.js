@@ -63,7 +63,7 @@ function life(job, seen, reports, events, width_px) {
     const progress = column(reports, 'progress'), speed = throughput(reports);
     chart('Loss', 'ok', loss, { value: loss.length ? number(last(loss)) : '' });
     chart('Metric', 'lost', metric, { value: metric.length ? number(last(metric)) : '' });
-    chart(`Throughput, ${speed.unit}`, 'run', speed.points, { value: speed.points.length ? number(last(speed.points)) : '' });
+    chart(`Throughput, ${speed.unit}`, 'run', speed.points, { value: speed.points.length ? number(Math.round(last(speed.points) * 10) / 10) : '' });
     chart('Time of a step', 'move', step, { value: step.length ? `${Math.round(last(step))} ms` : '', format: v => String(Math.round(v)), unit: ' ms' });
     chart('Memory of the fullest GPU', 'wait', memory, { value: memory.length ? gib(last(memory)) : '', unit: ' GiB', cap: job.memory?.reserved_gib, capText: 'predicted' });
     if (frozen.some(p => p[1] > 0)) chart('Frozen layers', 'off', frozen, { series: { isStep: true, isArea: true }, value: String(last(frozen)) });
