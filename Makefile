@@ -358,6 +358,16 @@ $(FAKENVML): $(BUILD)/obj/tests/lib/fakenvml.o
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -shared -o $@ $^
 
+# Looks at jobs for the shell tests, in one process for all looks.
+ASKFIELD := $(BUILD)/tests/askfield
+$(ASKFIELD): $(BUILD)/obj/tests/e2e/askfield.o
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -o $@ $^
+
+# What the shell tests need beside the programs.
+E2EPROGS := $(FAKENVML) $(ASKFIELD)
+
 # Delays calls of the processes of a test: `make slow`.
 SLOWCALLS := $(BUILD)/tests/slow/slowcalls.so
 $(SLOWCALLS): $(BUILD)/obj/tests/slow/slowcalls.o
@@ -437,7 +447,7 @@ T_SHELL := $(sort $(wildcard $(call stem,tests/e2e/,*.sh) \
 T_PYTHON := $(notdir $(basename $(sort $(wildcard $(call stem,tests/,.py) \
               $(call stem,tests/python/test_,.py) \
               $(call stem,tests/python/,.py)))))
-test: $(T_UNIT) $(if $(T_SHELL)$(T_PYTHON),all $(FAKENVML))
+test: $(T_UNIT) $(if $(T_SHELL)$(T_PYTHON),all $(E2EPROGS))
 	$(Q)$(if $(T_UNIT)$(T_SHELL)$(T_PYTHON),:,echo "make: there is no test \
 	    '$(T)': see tests/README.md"; exit 2)
 	$(Q)$(if $(T_UNIT)$(T_SHELL),$(RUN) -v $(T_UNIT) $(T_SHELL))
@@ -455,13 +465,13 @@ life-docs: $(BUILD)/tests/daemon/test_life
 style:
 	$(Q)$(RUN) $(STYLE) $(sort $(wildcard tests/tools/*.sh))
 
-e2e: all $(FAKENVML)
+e2e: all $(E2EPROGS)
 	$(Q)$(call run,$(E2E))
 
 # Everything that ./check needs with these flags, so that its lanes do not
 # build the same file at the same time.
-built: all $(if $(DAEMONMAIN),man) tests benches $(FAKENVML) $(SLOWCALLS) $(FAULTCALLS) $(CONFORMANCE)
-test-e2e-built: all tests $(FAKENVML) $(FAULTCALLS)
+built: all $(if $(DAEMONMAIN),man) tests benches $(E2EPROGS) $(SLOWCALLS) $(FAULTCALLS) $(CONFORMANCE)
+test-e2e-built: all tests $(E2EPROGS) $(FAULTCALLS)
 test-e2e: test-e2e-built
 	$(Q)$(call run,$(call first,$(SLOW),$(E2E_SAN) $(TESTS)))
 
@@ -590,12 +600,12 @@ DELAYS ?= 0.03,60
 SLURM_MS ?= 1500
 SLOW_TESTS = $(filter $(addprefix $(BUILD)/tests/,engine/% daemon/% fault/% \
                train/% cli/%),$(TESTS)) $(filter tests/e2e/2%,$(E2E))
-slow: all $(TESTS) $(FAKENVML) $(SLOWCALLS)
+slow: all $(TESTS) $(E2EPROGS) $(SLOWCALLS)
 	$(Q)$(RUN) -t 3600 -w "env LD_PRELOAD=$(abspath $(SLOWCALLS)) \
 	    SLOW_CALLS=$(DELAYS)" $(SLOW_TESTS)
 	$(Q)FIRND_SLOW=$(SLURM_MS) $(RUN) -t 3600 $(filter tests/e2e/3%,$(E2E))
 
-soak: all $(TESTS) $(FAKENVML) $(filter %/submit %/restart,$(BENCHES))
+soak: all $(TESTS) $(E2EPROGS) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(TESTS)
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh \
@@ -662,6 +672,11 @@ site:
 # setuptools and wheel in PYTHON.
 WHEELS ?= $(BUILD)/wheels
 wheel:
+	$(Q)$(PYTHON) -c "import setuptools, wheel, pip" 2>/dev/null || \
+	    $(PYTHON) -c "import setuptools.command.bdist_wheel, pip" 2>/dev/null || \
+	    { echo "make wheel: $(PYTHON) lacks pip, setuptools or wheel;" \
+	    "install python3-pip, python3-setuptools and python3-wheel, or set PYTHON" >&2; \
+	    exit 1; }
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
 	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
 	    -w $(WHEELS) ./python; status=$$?; \

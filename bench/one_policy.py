@@ -9,7 +9,9 @@ the best mean, both policies' mean finish-time fairness (rho), and firn's share
 of GPU time lost to restarts. "untold": firn is told no run times (knows=history),
 the others are. With --noise a column has firn's ratio when
 forecasts of throughput are wrong by 20 % and of iterations by 40 %, for all
-policies.
+policies. With --resize two columns have firn's ratio and its share of lost GPU
+time when running jobs are resized without a stop, for all policies: at the cost
+measured for their profile, others at the largest cost measured (docs/resize.md).
 
 Options of firn were chosen on the traces of --tune, which the table without
 --tune does not use. Results of other policies are kept in --cache, by the text
@@ -147,13 +149,14 @@ for known in ("pollux 1", "pollux 2", "sia philly", "sia saturn"):
 WORKLOADS.update(UNTOLD)
 METRICS = ["jct_mean_s", "jct_p99_s", "rho_mean", "restarts",
            "gpu_s_overhead", "gpu_s_given"]
-NOISE = "throughput=0.2,iterations=0.4"
+# Further columns: options of the simulation.
+NOISE = ', noise: "throughput=0.2,iterations=0.4"'
+RESIZE = ', resize-cost: "measured,3.41s/15s"'
 
 
-def scenario(name, workload, policies, tune, noise):
+def scenario(name, workload, policies, tune, more):
     cluster, options, tuned, reported, seeds = workload
-    if noise:
-        options += ', noise: "%s"' % NOISE
+    options += more
     lines = ["name: w", "paper: one-policy", 'shows: "%s"' % name,
              "cluster: " + cluster, "metrics: [%s]" % ", ".join(METRICS),
              "options: {%s}" % options, "traces:"]
@@ -188,19 +191,19 @@ def run(text, args):
     return results
 
 
-def results_of(name, args, noise, cache):
+def results_of(name, args, more, cache):
     workload = WORKLOADS[name]
     others = [o for o in OTHERS if args.all or o[0] in CONTENDERS]
     missing = {}
     found = {}
     for other in others:
-        key = scenario(name, workload, [other], args.tune, noise)
+        key = scenario(name, workload, [other], args.tune, more)
         if key in cache:
             found[other[0]] = cache[key]
         else:
             missing[other] = key
     if missing:
-        results = run(scenario(name, workload, list(missing), args.tune, noise),
+        results = run(scenario(name, workload, list(missing), args.tune, more),
                       args)
         if results is None:
             return None, None
@@ -212,12 +215,12 @@ def results_of(name, args, noise, cache):
     options = [o for o in args.set.split(",") if o]
     options += ["knows=history"] if name in UNTOLD else []
     ours = run(scenario(name, workload, [("firn", "firn", ", ".join(options))],
-                        args.tune, noise), args)
+                        args.tune, more), args)
     return found, ours["firn"] if ours else None
 
 
 def row(name, args, cache):
-    others, ours = results_of(name, args, False, cache)
+    others, ours = results_of(name, args, "", cache)
     if ours is None:
         return "| %s | skipped: its data are not here |" % name
     # A policy that left jobs unfinished has no mean.
@@ -233,11 +236,16 @@ def row(name, args, cache):
              "%.1f" % (100 * ours["gpu_s_overhead"] / ours["gpu_s_given"]),
              "%.1f" % (100 * others[best]["gpu_s_overhead"] /
                        others[best]["gpu_s_given"])]
-    if args.noise:
-        others, ours = results_of(name, args, True, cache)
+    for is_asked, more in ((args.noise, NOISE), (args.resize, RESIZE)):
+        if not is_asked:
+            continue
+        others, ours = results_of(name, args, more, cache)
         mean = min(o["jct_mean_s"] for o in others.values()
                    if o["jct_mean_s"])
         cells.append("%.3f" % (ours["jct_mean_s"] / mean))
+        if more == RESIZE:
+            cells.append("%.1f" % (100 * ours["gpu_s_overhead"] /
+                                   ours["gpu_s_given"]))
     return "| " + " | ".join(cells) + " |"
 
 
@@ -283,6 +291,8 @@ def main():
     parser.add_argument("--set", default="", help="options of firn: a=1,b=2")
     parser.add_argument("--tune", action="store_true", help="the tuning set")
     parser.add_argument("--noise", action="store_true", help="a noisy column")
+    parser.add_argument("--resize", action="store_true",
+                        help="columns with resizes without a stop")
     parser.add_argument("--all", action="store_true", help="all policies")
     parser.add_argument("--cache", help="file for results of other policies")
     parser.add_argument("--svg", help="also draw the ratios into this file")
@@ -296,6 +306,7 @@ def main():
     head = ["workload", "best other, mean JCT s", "firn s", "ratio",
             "p99 ratio", "rho, firn / best", "lost %", "lost %, best"]
     head += ["ratio with noise"] if args.noise else []
+    head += ["ratio with resizes", "lost % with resizes"] if args.resize else []
     print("| " + " | ".join(head) + " |")
     print("| --- | --- " + "| ---: " * (len(head) - 2) + "|")
     drawn = []

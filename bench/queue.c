@@ -8,7 +8,13 @@
  * best of three. The bars are seconds of CPU, since other programs may use the
  * machine.
  *
+ * With `large` the cluster has 100 000 GPUs. 120 000 jobs of 1 to 9 GPUs come;
+ * rounds are decided until 20 000 of them run and 100 000 wait, and then at
+ * jobs that come and end: the usual event is the median of these, and the time
+ * of a round is the longest turn.
+ *
  *     queue FIRN
+ *     queue "" POLICY [large]
  */
 #include "base/buf.h"
 #include "base/clock.h"
@@ -28,7 +34,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { QUEUED = 100000, IDS = QUEUED + 100 };
+enum { QUEUED = 100000, LARGE = 120000, IDS = LARGE + 1000, EVENTS = 200 };
+
+static bool is_large;
 
 static char folder[200];
 static struct firn_error err;
@@ -205,6 +213,7 @@ static struct live_job *submit(struct book *book, int i)
         "resnet50", "bert", "vgg19",       "",         "gnmt",
         "yolov3",   "ncf",  "deepspeech2", "imagenet", "cifar10"};
     char name[32];
+    int gpus = is_large ? 1 + i % 9 : 1 + i % 2;
     snprintf(name, sizeof name, "job-%d-%d", i % 97, i);
     struct live_ask ask = {.name = mem_strdup(name),
                            .queue = mem_strdup("research"),
@@ -212,8 +221,10 @@ static struct live_job *submit(struct book *book, int i)
                            .app = mem_strdup(apps[i % 10]),
                            .workdir = mem_strdup("/tmp"),
                            .argv = mem_new(2, sizeof(char *)),
-                           .gpus_min = 1 + i % 2,
-                           .gpus_max = i % 3 == 0 ? 1 + i % 2 : 4,
+                           .gpus_min = gpus,
+                           .gpus_max = i % 3 == 0 ? gpus
+                                       : is_large ? gpus + 2
+                                                  : 4,
                            .is_elastic = i % 3 != 0,
                            .can_checkpoint = true,
                            .may_share = i % 4 == 0,
@@ -234,7 +245,7 @@ static void fill(void)
     char notice[256];
     must(store_open(&store, folder, notice, sizeof notice, &err));
     must(book_open(&book, store, &err));
-    for (int i = 0; i < QUEUED; i++)
+    for (int i = 0; i < (is_large ? LARGE : QUEUED); i++)
         submit(book, i);
     must(store_commit(store, &err));
     book_close(book);
@@ -248,8 +259,9 @@ struct scene {
 
 static void open_scene(struct scene *s, const char *policy, bool is_deaf)
 {
-    char *argv[] = {"firnd",        "--state",  folder,         "--gpus",
-                    "16x4:v100@16", "--policy", (char *)policy, NULL};
+    char *gpus = is_large ? "12500x8:v100@16" : "16x4:v100@16";
+    char *argv[] = {"firnd", "--state",  folder,         "--gpus",
+                    gpus,    "--policy", (char *)policy, NULL};
     s->config = (struct config){0};
     must(config_flags(&s->config, 7, argv, &err));
     must(config_finish(&s->config, &err));
@@ -265,8 +277,8 @@ static void close_scene(struct scene *s)
 }
 
 /* Turns the loop until a round was decided; raises `round_s` to the time of the
- * longest turn, commit included. */
-static void turn(struct scene *s, double *round_s)
+ * longest turn, commit included. Returns the time of this one. */
+static double turn(struct scene *s, double *round_s)
 {
     long before = s->loop->desk.ndecided;
     double took_s = 0;
@@ -277,6 +289,7 @@ static void turn(struct scene *s, double *round_s)
         ((struct still *)s->loop->dock.engine_state)->ahead_s += 0.1;
     }
     *round_s = fmax(*round_s, took_s);
+    return took_s;
 }
 
 static void end_one(struct scene *s)
@@ -315,6 +328,62 @@ static void measure(const char *policy)
            first_s);
     printf("100 000 queued, %s: longest turn: CPU\t%.17g\t<=\t1\ts\n", policy,
            round_s);
+    fflush(stdout);
+    close_scene(&s);
+}
+
+/* --- 100 000 GPUs --------------------------------------------------------- */
+
+/* Rounds until hardly any more jobs start. Returns how many run. */
+static int fill_gpus(struct scene *s, double *round_s)
+{
+    struct still *still = s->loop->dock.engine_state;
+    int nrunning = 0, before = -1;
+    for (int i = 0; i < 200 && nrunning > before + before / 100; i++) {
+        before = nrunning;
+        for (int k = 0; k < 8; k++) {
+            still->ahead_s += i == 0 ? 60 : 2;
+            turn(s, round_s);
+        }
+        nrunning = 0;
+        for (int id = 0; id < IDS; id++)
+            nrunning += still->runs[id];
+    }
+    return nrunning;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void measure_large(const char *policy)
+{
+    struct scene s;
+    double round_s = 0, fill_s = 0, took_s[EVENTS], began_s = clock_cpu_s();
+    open_scene(&s, policy, true);
+    double opened_s = clock_cpu_s() - began_s;
+    int nrunning = fill_gpus(&s, &fill_s);
+    for (int i = 0; i < EVENTS; i++) {
+        struct still *still = s.loop->dock.engine_state;
+        if (i % 2 == 0)
+            loop_changed(s.loop, submit(s.loop->book, i));
+        else
+            end_one(&s);
+        still->ahead_s += 5;
+        took_s[i] = turn(&s, &round_s);
+    }
+    qsort(took_s, EVENTS, sizeof *took_s, ascending);
+    printf("100 000 GPUs, %s: opened: CPU\t%.17g\t-\t-\ts\n", policy, opened_s);
+    printf("100 000 GPUs, %s: jobs that run\t%d\t-\t-\t-\n", policy, nrunning);
+    printf("100 000 GPUs, %s: longest turn while they fill: CPU\t%.17g\t-\t-"
+           "\ts\n",
+           policy, fill_s);
+    printf("100 000 GPUs, %s: longest turn: CPU\t%.17g\t<=\t1\ts\n", policy,
+           round_s);
+    printf("100 000 GPUs, %s: usual event: CPU\t%.17g\t<=\t0.05\ts\n", policy,
+           took_s[EVENTS / 2]);
     fflush(stdout);
     close_scene(&s);
 }
@@ -400,8 +469,11 @@ int main(int argc, char **argv)
              tmp != NULL ? tmp : "/tmp");
     if (mkdtemp(folder) == NULL)
         return 1;
+    is_large = argc > 3 && strcmp(argv[3], "large") == 0;
     fill();
-    if (argc > 2)
+    if (is_large)
+        measure_large(argv[2]);
+    else if (argc > 2)
         measure(argv[2]);
     for (size_t i = 0; argc <= 2 && i < sizeof policies / sizeof *policies; i++)
         measure(policies[i]);

@@ -14,7 +14,7 @@
 # how often it was started and its weights, and prints a line for each run. The
 # weights of a job are the same under every policy, but for a job that allows
 # frozen layers where the policy freezes them. Ends before a run that would begin
-# after SECONDS_MAX seconds. Needs Python 3 and PyTorch; with DEVICE=cpu TINY=1
+# after SECONDS_MAX seconds. OUT/events.RUN.POLICY has what happened. Needs Python 3 and PyTorch; with DEVICE=cpu TINY=1
 # it is a smoke test on a declared GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -85,6 +85,7 @@ one()
     while read -r name _; do
         ended "$name" </dev/null
     done <"$tmp/jobs"
+    "$bin/firn" events >"$out/events.$1.$2" 2>/dev/null
     down
     "$python" - "$1" "$2" "$tmp" "$out/mixed.csv" <<'PYTHON'
 import json, sys

@@ -7,14 +7,15 @@ after the last step, for the example's model in two sizes
     alone      firn.torch.parallel, t = 1 d = 1
     tensor     t = 2, two processes on one GPU, gloo (the small size only)
     replicas   d = 2, two processes on one GPU, gloo (the small size only)
+    sharded    d = 2 with sharded weights (FSDP), as above
+    tensor-sharded   t = 2, d = 2 with sharded weights: four processes
 
-NCCL refuses two processes on one GPU, so the last two send their messages
+NCCL refuses two processes on one GPU, so the last four send their messages
 through host memory by gloo: their memory and losses are those of two GPUs, their
 times are not, and the table says so in its column "link". With the large size
 they had not come back after 100 s on an H200. A run that fails, or takes longer
 than --limit seconds, has a row that says "failed", and the script then ends
-with an error and the end of that run's output. Sharded weights are not measured
-here: FSDP over gloo with CUDA tensors has not been tried.
+with an error and the end of that run's output. --only names runs.
 
     python3 train_parallel.py --out DIR
     python3 train_parallel.py --device cpu --tiny --out DIR     # a smoke test
@@ -35,7 +36,9 @@ import trainkit  # finds firn, and builds its library where there is none
 sys.path.insert(0, os.path.join(trainkit.ROOT, "examples", "python"))
 
 WARM, STEPS = 3, 12
-RUNS = {"plain": (1, 1), "alone": (1, 1), "tensor": (2, 2), "replicas": (2, 1)}
+# name: (processes, tensor, sharded weights)
+RUNS = {"plain": (1, 1, 0), "alone": (1, 1, 0), "tensor": (2, 2, 0),
+        "replicas": (2, 1, 0), "sharded": (2, 1, 1), "tensor-sharded": (4, 2, 1)}
 SHAPES = {
     "tiny": dict(hidden=64, layers=2, heads=4, vocab=256, seq=32),
     "small": dict(hidden=512, layers=4, heads=8, vocab=4096, seq=256),
@@ -115,7 +118,7 @@ def worker(args):
 def start(name, shape, args):
     """All processes of one run; what process 0 printed. A run that fails raises
     RuntimeError with the end of what its processes wrote."""
-    nprocs, tensor = RUNS[name]
+    nprocs, tensor, sharded = RUNS[name]
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -126,6 +129,7 @@ def start(name, shape, args):
         env = dict(
             os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(nprocs),
             MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), FIRN_TENSOR=str(tensor),
+            FIRN_SHARDED=str(sharded), FIRN_REPLICAS=str(nprocs // tensor),
             PYTHONFAULTHANDLER="1",
         )
         for variable in ("FIRN_DIR", "FIRN_URL", "FIRN_SHARDED", "FIRN_REPLICAS"):
@@ -180,6 +184,7 @@ def main():
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of a run")
+    parser.add_argument("--only", default=",".join(RUNS), help="runs, by commas")
     parser.add_argument("--worker", choices=tuple(RUNS))
     parser.add_argument("--shape", choices=tuple(SHAPES))
     args = parser.parse_args()
@@ -191,6 +196,7 @@ def main():
     todo = [(name, small) for name in RUNS]
     if not args.tiny:
         todo += [("plain", "large"), ("alone", "large")]
+    todo = [run for run in todo if run[0] in args.only.split(",")]
     failures = write(todo, args)
     if failures:
         raise SystemExit("\n".join(["train_parallel.py failed", *failures]))
@@ -204,7 +210,7 @@ def write(todo, args):
         ["run", "shape", "processes", "tensor", "link", "ms", "peak_mib", "loss"],
         args, "milliseconds: the median of twelve steps")
     for name, shape in todo:
-        nprocs, tensor = RUNS[name]
+        nprocs, tensor, _ = RUNS[name]
         link = "none" if nprocs == 1 else "gloo through host memory on one device"
         try:
             found = [float(x) for x in start(name, shape, args)]

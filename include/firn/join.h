@@ -18,7 +18,9 @@
  * of the old group still calls firn_join_agree(): if the switch is given up,
  * the old group is as it was.
  *
- * All processes are on one host. docs/resize.md has the phases and faults.
+ * Processes of one host share memory; where the supervisor says that they do
+ * not (processes on several hosts, or in several allocations of one), the same
+ * calls go over TCP. docs/resize.md has the phases and faults.
  */
 #ifndef FIRN_JOIN_H
 #define FIRN_JOIN_H

@@ -44,6 +44,8 @@ enum firn_does {
 enum firn_obeys {
     FIRN_OBEYS_PRIORITY = 1, /* of two equal jobs the one with the higher
                               * spec.priority goes first */
+    FIRN_OBEYS_REQUEST = 2,  /* an elastic job starts on the GPUs that it asked
+                              * for (spec.gpus), not on its fewest */
 };
 
 /* A job's place in the order of service: lower keys first, ties by id. */

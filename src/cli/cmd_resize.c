@@ -12,11 +12,13 @@ static const struct flag table[] = {LIVE_FLAGS, {0}};
 static const struct flags_page page = {
     .command = "resize",
     .usage = "[options] JOB N|MIN..MAX",
-    .about = "Changes how many GPUs a job asks for: a number, or the fewest "
-             "and the most. A waiting job waits for the new number. A running "
-             "job that can checkpoint is resized; one that cannot must still "
-             "have its present number within the range, or is refused.\n"
-             "JOB is a number, a name, or a unique prefix of a name.",
+    .about =
+        "Changes how many GPUs a job asks for: a number, or the fewest "
+        "and the most. A waiting job waits for the new number. A running "
+        "job that can checkpoint is resized, without a stop where its trainer "
+        "can and its GPUs allow it; one that cannot must still "
+        "have its present number within the range, or is refused.\n"
+        "JOB is a number, a name, or a unique prefix of a name.",
     .table = table,
 };
 

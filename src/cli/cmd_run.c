@@ -92,6 +92,7 @@ static enum firn_status make_text(struct firn_buf *text, struct args *args,
         FIRN_TRY(pty_new_path(path, err));
     if (args->job.value[JOB_FIELD_launch].text == NULL)
         args->job.value[JOB_FIELD_launch].text = "one";
+    job_env_python(&args->job.value[JOB_FIELD_env].words);
     char **command = command_of(args, program, path, argc, argv);
     enum firn_status status = job_text(text, &args->job, command, here, err);
     mem_free(command);

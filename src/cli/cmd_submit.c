@@ -39,7 +39,7 @@ struct args {
     struct job_flags job;
     struct words files, with;
     const char *request, *array, *template;
-    bool is_held, waits, is_dry, takes_all, is_anyway;
+    bool is_held, waits, is_dry, takes_all, is_anyway, is_script;
 };
 
 /* A longer PATH is not sent: firnd refuses it. */
@@ -200,17 +200,6 @@ static int send_files(struct batch *batch)
     return rc;
 }
 
-/* Does a word of the list set the same variable as `variable`? */
-static bool has_variable(const struct words *words, const char *variable)
-{
-    size_t n = strcspn(variable, "=");
-    for (size_t i = 0; i < words->n; i++)
-        if (strncmp(words->at[i], variable, n) == 0 &&
-            (words->at[i][n] == '=' || words->at[i][n] == '\0'))
-            return true;
-    return false;
-}
-
 /* All variables that a job may set and --env does not. Those of the shell's own
  * state are left out, and those that are not UTF-8. */
 static void take_environment(struct words *words)
@@ -220,7 +209,7 @@ static void take_environment(struct words *words)
         char name[256];
         struct firn_buf quoted = {0};
         size_t n = strcspn(*at, "=");
-        if ((*at)[n] != '=' || n >= sizeof name || has_variable(words, *at))
+        if ((*at)[n] != '=' || n >= sizeof name || job_env_has(words, *at))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)n, *at);
         bool is_wanted =
@@ -268,6 +257,11 @@ static int send_of_array(struct batch *batch, const struct words *numbers,
     for (size_t k = 0; k < env->n; k++)
         words_add(&all, env->at[k], strlen(env->at[k]));
     words_add(&all, variable.at, variable.n);
+    if (batch->args->is_script) { /* of Slurm, which names it so */
+        buf_clear(&variable);
+        buf_printf(&variable, "SLURM_ARRAY_TASK_ID=%s", numbers->at[i]);
+        words_add(&all, variable.at, variable.n);
+    }
     if (first != NULL)
         buf_puts(&after, first);
     if (at_once > 0 && i >= (size_t)at_once && !batch->args->is_dry)
@@ -374,6 +368,12 @@ static bool take_script(struct args *args, struct script *script, int argc,
     put_option(args, JOB_FIELD_queue, script->lines.queue);
     put_option(args, JOB_FIELD_waits_for, script->lines.after);
     put_option(args, JOB_FIELD_launch, "one");
+    put_option(args, JOB_FIELD_limit_s, script->lines.limit);
+    struct words *notify = &args->job.value[JOB_FIELD_notify].words;
+    bool has_notify = notify->n > 0;
+    for (size_t i = 0; i < script->lines.notify.n && !has_notify; i++)
+        words_add(notify, script->lines.notify.at[i],
+                  strlen(script->lines.notify.at[i]));
     if (sbatch_gpus(&script->lines) > 0)
         snprintf(script->gpus, sizeof script->gpus, "%ld",
                  sbatch_gpus(&script->lines));
@@ -489,6 +489,7 @@ int cmd_submit(int argc, char **argv)
         bool is_script =
             args.files.n == 0 && take_script(&args, &script, argc, argv);
         char **command = argv + 1;
+        args.is_script = is_script;
         if (is_script) { /* the list ends with NULL */
             command = mem_new(script.argv.n + 1, sizeof *command);
             memcpy(command, script.argv.at, script.argv.n * sizeof *command);
@@ -496,6 +497,8 @@ int cmd_submit(int argc, char **argv)
         args.live.is_offline = args.is_dry;
         if (args.takes_all)
             take_environment(&args.job.value[JOB_FIELD_env].words);
+        else if (args.files.n == 0)
+            job_env_python(&args.job.value[JOB_FIELD_env].words);
         rc = live_open(&batch.live, &page, &args.live);
         batch.answers = json_array();
         if (rc < 0)

@@ -281,3 +281,22 @@ enum firn_status job_text(struct firn_buf *out, const struct job_flags *flags,
         buf_puts(out, "}\n");
     return FIRN_OK;
 }
+
+bool job_env_has(const struct words *env, const char *variable)
+{
+    size_t n = strcspn(variable, "=");
+    for (size_t i = 0; i < env->n; i++)
+        if (strncmp(env->at[i], variable, n) == 0 &&
+            (env->at[i][n] == '=' || env->at[i][n] == '\0'))
+            return true;
+    return false;
+}
+
+void job_env_python(struct words *env)
+{
+    static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX",
+                                        "CONDA_DEFAULT_ENV"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]) != NULL && !job_env_has(env, names[i]))
+            words_add(env, names[i], strlen(names[i]));
+}

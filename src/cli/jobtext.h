@@ -40,4 +40,11 @@ enum firn_status job_text(struct firn_buf *out, const struct job_flags *flags,
                           char **argv, const char *here,
                           struct firn_error *err);
 
+/* Does a word of the list set the same variable as `variable`? */
+bool job_env_has(const struct words *env, const char *variable);
+/* Adds the variables by which programs find an active virtual environment or
+ * conda environment, unless --env sets them: they belong to the PATH that
+ * goes along. */
+void job_env_python(struct words *env);
+
 #endif

@@ -28,16 +28,20 @@
  *
  * A job that is reached but finds too few GPUs left is let in all the same and
  * takes nothing: whether it blocks the queue or is passed over is the policy's
- * rule. Jobs whose deadline is near come before all claims.
+ * rule. It counts for quotas that do not allow borrowing, since the policy may
+ * start it. Jobs whose deadline is near come before all claims.
  *
  * Invariants:
  * (1) the GPUs dealt out never exceed those that are up, type by type;
- * (2) no account is dealt more than its quota but by borrowing;
- * (3) the result depends on the state and the time alone; ties go to the lower
- *     account and job id;
- * (4) with one member and no quota and deadline every job is let in.
+ * (2) the jobs of an account that are let in or run need no more than its
+ * quota, but by borrowing; (3) the result depends on the state and the time
+ * alone; ties go to the lower account and job id; (4) with one member and no
+ * quota and deadline every job is let in.
  *
- * Cost: O(jobs log jobs + dealt jobs x members).
+ * The order of the last decision is kept (state->line): between two decisions
+ * few jobs change their place.
+ *
+ * Cost: O(jobs + moved jobs log moved jobs + dealt jobs x members).
  */
 #include "core/gate.h"
 #include <math.h>
@@ -48,13 +52,15 @@
 /* A job in the division. */
 struct claimant {
     struct firn_job *job;
-    double key;         /* the policy's rank, or the time of submission */
-    double latest_s;    /* it has to start then for its deadline; infinity */
-    int gpus;           /* that it needs */
-    int need;           /* the same in shares of a GPU: division.crowd */
-    int dealt;          /* GPUs; 0: none */
-    const int *counts;  /* of each type */
+    double key;        /* the policy's rank, or the time of submission */
+    double latest_s;   /* it has to start then for its deadline; infinity */
+    int gpus;          /* that it needs */
+    int need;          /* the same in shares of a GPU: division.crowd */
+    int dealt;         /* GPUs; 0: none */
+    const int *counts; /* of each type */
+    int member, priority;
     enum gate_why over; /* the quota that it is beyond */
+    enum gate_why was;  /* up to now */
     bool runs, is_urgent, is_borrowed, is_reached;
 };
 
@@ -74,8 +80,9 @@ struct division {
     size_t njobs;
     struct seat *seats;
     size_t nseats;
-    double *now; /* GPUs dealt, by account */
-    int *left;   /* GPUs by type */
+    double *now;   /* GPUs dealt, by account */
+    double *asked; /* GPUs of jobs that are let in and found no room */
+    int *left;     /* GPUs by type */
     int left_all;
     bool preempts, resizes;
     bool has_urgent;
@@ -105,16 +112,14 @@ static double latest_start_s(const struct firn_job *job, double now_s)
 
 static int before(const struct claimant *a, const struct claimant *b)
 {
-    const struct firn_job_spec *x = &a->job->spec, *y = &b->job->spec;
-    int ma = state_record(a->job)->member, mb = state_record(b->job)->member;
-    if (ma != mb)
-        return ma < mb ? -1 : 1;
+    if (a->member != b->member)
+        return a->member < b->member ? -1 : 1;
     if (a->is_urgent != b->is_urgent)
         return a->is_urgent ? -1 : 1;
     if (a->is_urgent && a->latest_s != b->latest_s)
         return firn_cmp(a->latest_s, b->latest_s);
-    if (x->priority != y->priority)
-        return x->priority > y->priority ? -1 : 1;
+    if (a->priority != b->priority)
+        return a->priority > b->priority ? -1 : 1;
     int by = firn_cmp(a->key, b->key);
     return by != 0 ? by : (a->job->id > b->job->id) - (a->job->id < b->job->id);
 }
@@ -126,7 +131,9 @@ static int by_order(const void *a, const void *b)
 
 static int gpus_needed(const struct division *d, const struct firn_job *job)
 {
-    int need = d->resizes ? job->spec.gpus_min : job->spec.gpus;
+    bool is_least =
+        d->resizes && !(d->state->policy->obeys & FIRN_OBEYS_REQUEST);
+    int need = is_least ? job->spec.gpus_min : job->spec.gpus;
     if (!d->resizes && job->held.nparts > 0)
         need = job->held.ngpus;
     return need > 0 ? need : 1;
@@ -141,31 +148,88 @@ static double key_of(const struct division *d, const struct firn_job *job)
     return job->held.nparts > 0 ? -(double)INFINITY : job->spec.submit_s;
 }
 
-static void line_up(struct division *d)
+static struct claimant claimant_of(const struct division *d,
+                                   struct state_job *sj)
+{
+    const struct firn_job_spec *spec = &sj->job.spec;
+    int gpus = gpus_needed(d, &sj->job);
+    double latest_s = latest_start_s(&sj->job, d->now_s);
+    return (struct claimant){
+        .job = &sj->job,
+        .key = key_of(d, &sj->job),
+        .latest_s = latest_s,
+        .is_urgent = latest_s <= d->now_s,
+        .gpus = gpus,
+        .need = spec->may_share || spec->may_merge ? gpus : gpus * d->crowd,
+        .member = sj->member,
+        .priority = spec->priority,
+        .was = sj->gated,
+        .runs = sj->job.held.nparts > 0};
+}
+
+/* The jobs in the order of the last decision, the new ones behind: few of them
+ * are out of place. Two neighbours in the wrong order are both taken out, so
+ * what stays is in order, and at most twice as many jobs are taken out as have
+ * moved. `loose` gets them. */
+static void gather(struct division *d, struct claimant *loose, size_t *nloose)
 {
     const struct state *state = d->state;
-    size_t most = state->nwaiting + state->nrunning;
-    d->jobs = arena_alloc(d->scratch, (most + 1) * sizeof *d->jobs);
-    d->seats = arena_alloc(d->scratch, (most + 1) * sizeof *d->seats);
-    for (struct state_job *sj = state->first; sj; sj = sj->after) {
-        const struct firn_job_spec *spec = &sj->job.spec;
-        int gpus = gpus_needed(d, &sj->job);
-        double latest_s = latest_start_s(&sj->job, d->now_s);
-        d->jobs[d->njobs++] = (struct claimant){
-            .job = &sj->job,
-            .key = key_of(d, &sj->job),
-            .latest_s = latest_s,
-            .is_urgent = latest_s <= d->now_s,
-            .gpus = gpus,
-            .need = spec->may_share || spec->may_merge ? gpus : gpus * d->crowd,
-            .runs = sj->job.held.nparts > 0};
+    firn_job_id last = -1;
+    size_t n = 0, out = 0, nold = state->line.n;
+    struct state_job *sj = state->last;
+    for (size_t i = 0; i < nold; i++)
+        last = state->line.at[i] > last ? state->line.at[i] : last;
+    while (sj != NULL && sj->before != NULL && sj->before->job.id > last)
+        sj = sj->before;
+    if (sj != NULL && sj->job.id <= last)
+        sj = NULL; /* none is new */
+    for (size_t i = 0; i < nold || sj != NULL; i++) {
+        struct firn_job *job =
+            i < nold ? state_job(state, state->line.at[i]) : &sj->job;
+        if (i >= nold)
+            sj = sj->after;
+        if (job == NULL)
+            continue;
+        struct claimant c = claimant_of(d, state_record(job));
+        d->has_urgent |= c.is_urgent;
+        if (n > 0 && before(&d->jobs[n - 1], &c) > 0) {
+            loose[out++] = d->jobs[--n];
+            loose[out++] = c;
+        } else {
+            d->jobs[n++] = c;
+        }
     }
-    for (size_t i = 0; i < d->njobs; i++)
-        d->has_urgent |= d->jobs[i].is_urgent;
-    if (d->njobs > 1)
-        qsort(d->jobs, d->njobs, sizeof *d->jobs, by_order);
+    d->njobs = n;
+    *nloose = out;
+}
+
+/* Merges the loose ones into the others, from the end. */
+static void merge(struct division *d, const struct claimant *loose, size_t n)
+{
+    size_t kept = d->njobs, at = d->njobs + n;
+    d->njobs = at;
+    while (n > 0) {
+        bool takes = kept == 0 || before(&d->jobs[kept - 1], &loose[n - 1]) < 0;
+        d->jobs[--at] = takes ? loose[--n] : d->jobs[--kept];
+    }
+}
+
+static void line_up(struct division *d)
+{
+    struct state *state = d->state;
+    size_t most = state->nwaiting + state->nrunning, nloose = 0;
+    struct claimant *loose;
+    d->jobs = arena_alloc(d->scratch, (most + 1) * sizeof *d->jobs);
+    loose = arena_alloc(d->scratch, (most + 1) * sizeof *loose);
+    gather(d, loose, &nloose);
+    if (nloose > 1)
+        qsort(loose, nloose, sizeof *loose, by_order);
+    merge(d, loose, nloose);
+    d->seats = arena_alloc(d->scratch, (d->njobs + 1) * sizeof *d->seats);
+    state->line.n = 0;
     for (size_t i = 0; i < d->njobs; i++) {
-        int member = state_record(d->jobs[i].job)->member;
+        int member = d->jobs[i].member;
+        vec_add(&state->line, d->jobs[i].job->id);
         if (d->nseats == 0 || d->seats[d->nseats - 1].member != member)
             d->seats[d->nseats++] = (struct seat){member, i, i, i};
         d->seats[d->nseats - 1].last = i + 1;
@@ -191,8 +255,10 @@ static double gpus_of(const struct division *d, const struct claimant *c)
 static enum gate_why beyond_one(const struct division *d, int at, double gpus)
 {
     const struct account *account = account_at(d, at);
-    if (account->limits.gpus > 0 &&
-        d->now[at] + account->outside + gpus > account->limits.gpus)
+    double held = d->now[at] + account->outside;
+    if (!account->limits.borrows)
+        held += d->asked[at];
+    if (account->limits.gpus > 0 && held + gpus > account->limits.gpus)
         return GATE_GPUS;
     if (account->limits.gpu_hours > 0 &&
         account->window_gpu_s >= 3600 * account->limits.gpu_hours - 1e-6)
@@ -212,7 +278,7 @@ static enum gate_why beyond(const struct division *d, int member, double gpus)
 
 static bool may_borrow(const struct division *d, const struct claimant *c)
 {
-    int member = state_record(c->job)->member;
+    int member = c->member;
     return member >= 0 && !c->job->spec.keeps_gpus &&
            account_at(d, account_at(d, member)->user)->limits.borrows &&
            account_at(d, account_at(d, member)->project)->limits.borrows;
@@ -268,6 +334,15 @@ static void count(struct division *d, int member, double gpus)
     d->now[account_at(d, member)->project] += gpus;
 }
 
+/* The same for a job that is let in and finds no room. */
+static void ask(struct division *d, int member, double gpus)
+{
+    if (member < 0)
+        return;
+    d->asked[account_at(d, member)->user] += gpus;
+    d->asked[account_at(d, member)->project] += gpus;
+}
+
 static bool deal(struct division *d, struct claimant *c)
 {
     c->counts = take_counts(d, c);
@@ -277,7 +352,7 @@ static bool deal(struct division *d, struct claimant *c)
         d->left[t] -= c->counts[t];
     d->left_all -= c->need;
     c->dealt = c->gpus;
-    count(d, state_record(c->job)->member, gpus_of(d, c));
+    count(d, c->member, gpus_of(d, c));
     return true;
 }
 
@@ -359,8 +434,7 @@ static struct seat *next_seat(struct division *d)
 /* A waiting job that was let in before at this moment and found no room. */
 static bool was_passed(const struct division *d, const struct claimant *c)
 {
-    return d->gate->is_again && !c->runs &&
-           state_record(c->job)->gated == GATE_OPEN;
+    return d->gate->is_again && !c->runs && c->was == GATE_OPEN;
 }
 
 /* 2. */
@@ -370,8 +444,8 @@ static void deal_by_claims(struct division *d)
         struct claimant *c = &d->jobs[seat->next++];
         c->is_reached = true;
         c->over = beyond(d, seat->member, gpus_of(d, c));
-        if (c->over == GATE_OPEN && !was_passed(d, c))
-            deal(d, c);
+        if (c->over == GATE_OPEN && (was_passed(d, c) || !deal(d, c)))
+            ask(d, seat->member, gpus_of(d, c));
     }
 }
 
@@ -396,7 +470,7 @@ static bool may_grow(const struct division *d, const struct claimant *c)
 {
     if (c->dealt == 0 || c->dealt >= c->job->spec.gpus_max)
         return false;
-    int member = state_record(c->job)->member;
+    int member = c->member;
     return c->is_borrowed || beyond(d, member, 1) == GATE_OPEN;
 }
 
@@ -456,7 +530,7 @@ static void set_caps(struct division *d)
     int free = waits ? 0 : d->state->map.free_gpus + d->left_all;
     for (size_t i = 0; i < d->njobs; i++) {
         struct claimant *c = &d->jobs[i];
-        int member = state_record(c->job)->member, cap = c->dealt;
+        int member = c->member, cap = c->dealt;
         bool is_held = beyond(d, member, 1) != GATE_OPEN && !may_borrow(d, c);
         if (!waits && !is_held && c->job->held.ngpus > cap)
             cap = c->job->held.ngpus;
@@ -594,7 +668,7 @@ static enum gate_why judge(const struct division *d, const struct claimant *c)
         return GATE_OPEN;
     if (c->is_reached)
         return c->over;
-    enum gate_why over = beyond(d, state_record(c->job)->member, gpus_of(d, c));
+    enum gate_why over = beyond(d, c->member, gpus_of(d, c));
     if (over != GATE_OPEN)
         return over;
     return d->nseats > 1 || d->has_urgent ? GATE_SHARE : GATE_OPEN;
@@ -609,7 +683,7 @@ static void open_and_close(struct division *d)
             continue;
         enum gate_why why = judge(d, c);
         d->gate->npassed += why == GATE_OPEN;
-        if (state_record(c->job)->gated != why)
+        if (c->was != why)
             state_gate(d->state, c->job, why, d->now_s);
     }
 }
@@ -645,8 +719,11 @@ size_t gate_divide(struct gate *gate, struct state *state, double now_s,
     }
     if (d.accounts != NULL) {
         accounts_settle(d.accounts, now_s);
-        d.now = arena_alloc(scratch, d.accounts->list.n * sizeof *d.now);
-        memset(d.now, 0, d.accounts->list.n * sizeof *d.now);
+        size_t bytes = d.accounts->list.n * sizeof *d.now;
+        d.now = arena_alloc(scratch, bytes);
+        d.asked = arena_alloc(scratch, bytes);
+        memset(d.now, 0, bytes);
+        memset(d.asked, 0, bytes);
     }
     line_up(&d);
     bool divides = d.accounts != NULL || d.has_urgent;
@@ -720,14 +797,25 @@ bool gate_has_room(struct gate *gate, const struct state *state)
 
 /* --- in words ------------------------------------------------------------- */
 
-static void quota_text(const struct account *account, enum gate_why why,
+static bool is_full(const struct account *account, const struct firn_job *job)
+{
+    return account->limits.gpus > 0 &&
+           account->held + account->outside + job->spec.gpus_min >
+               account->limits.gpus;
+}
+
+static void quota_text(const struct account *account,
+                       const struct firn_job *job, enum gate_why why,
                        double window_s, char *out, size_t size)
 {
     const char *kind = account->kind == ACCOUNT_USER ? "user" : "project";
     if (why == GATE_GPUS)
-        snprintf(out, size, "over quota: %s %.40s holds %g of %d GPUs", kind,
+        snprintf(out, size, "over quota: %s %.40s holds %g of %d GPUs%s", kind,
                  account->name, account->held + account->outside,
-                 account->limits.gpus);
+                 account->limits.gpus,
+                 is_full(account, job) ? ""
+                                       : ", and jobs before this one wait for "
+                                         "the others");
     else
         snprintf(out, size,
                  "over quota: %s %.40s has used %.1f of %g GPU-hours of this "
@@ -744,14 +832,14 @@ static const struct account *quota_of(const struct state *state,
     const struct account *list = state->accounts->list.at;
     const struct account *member = &list[state_record(job)->member];
     const struct account *user = &list[member->user];
+    const struct account *project = &list[member->project];
     bool is_users =
         why == GATE_GPUS
-            ? user->limits.gpus > 0 &&
-                  user->held + user->outside + job->spec.gpus_min >
-                      user->limits.gpus
+            ? is_full(user, job) ||
+                  (user->limits.gpus > 0 && !is_full(project, job))
             : user->limits.gpu_hours > 0 &&
                   user->window_gpu_s >= 3600 * user->limits.gpu_hours - 1e-6;
-    return is_users ? user : &list[member->project];
+    return is_users ? user : project;
 }
 
 void gate_text(const struct state *state, const struct firn_job *job,
@@ -780,6 +868,6 @@ void gate_text(const struct state *state, const struct firn_job *job,
                  project->limits.share, project->held + project->outside,
                  accounts_past_gpus(accounts, project));
     else
-        quota_text(quota_of(state, job, sj->gated), sj->gated,
+        quota_text(quota_of(state, job, sj->gated), job, sj->gated,
                    accounts_window_end_s(accounts, now_s) - now_s, out, size);
 }

@@ -23,6 +23,7 @@
 #include "core/takers.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct round {
@@ -472,11 +473,23 @@ static void think(void *arg)
 }
 
 /* Jobs that are kept back get the reason as their note, once. */
+static int by_number(const void *a, const void *b)
+{
+    firn_job_id x = *(const firn_job_id *)a, y = *(const firn_job_id *)b;
+    return (x > y) - (x < y);
+}
+
 static void note_gated(struct round *round, double now_s)
 {
     const struct round_watch *watch = &round->config.watch;
-    for (struct state_job *sj = round->state.first; sj; sj = sj->after) {
-        if (sj->gated == sj->noted)
+    struct state *state = &round->state;
+    if (state->gatings.n > 1)
+        qsort(state->gatings.at, state->gatings.n, sizeof *state->gatings.at,
+              by_number);
+    for (size_t i = 0; i < state->gatings.n; i++) {
+        const struct firn_job *job = state_job(state, state->gatings.at[i]);
+        struct state_job *sj = job != NULL ? state_record(job) : NULL;
+        if (sj == NULL || sj->gated == sj->noted)
             continue;
         sj->noted = sj->gated;
         char text[256];
@@ -485,6 +498,7 @@ static void note_gated(struct round *round, double now_s)
         if (watch->note)
             watch->note(watch->arg, &sj->job, now_s);
     }
+    state->gatings.n = 0;
 }
 
 /* Shares, quotas and deadlines: (4). */

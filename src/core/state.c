@@ -47,6 +47,8 @@ void state_release(struct state *state)
     freemap_release(&state->map);
     ladder_release(&state->ladder);
     heap_release(&state->rank_ends);
+    vec_release(&state->line);
+    vec_release(&state->gatings);
     map_release(&state->names);
     mem_free(state->cluster.nodes);
 }
@@ -265,6 +267,8 @@ void state_hold(struct state *state, struct firn_job *job,
         job->type_mask = (uint32_t)1
                          << state->cluster.nodes[alloc->parts[0].node].type;
     job->state = FIRN_JOB_RUNNING;
+    if (job->resumes_s < now_s) /* the time that it waited is no progress */
+        job->resumes_s = now_s;
     if (job->starts++ == 0)
         job->first_start_s = now_s;
     if (alloc->ngpus > job->gpus_most)
@@ -369,6 +373,8 @@ void state_gate(struct state *state, struct firn_job *job, enum gate_why why,
         rank_out(state, job);
         state->ngated++;
     }
+    if (sj->gated != why)
+        vec_add(&state->gatings, job->id);
     sj->gated = why;
     if (!was_open && is_open) {
         rank_in(state, job, now_s);

@@ -56,6 +56,9 @@ struct state {
     void *policy_state;
     struct ladder ladder;  /* used when the policy has a rank */
     struct heap rank_ends; /* slots by the time their rank ends */
+    VEC(firn_job_id) line; /* of the gate: its order of the last decision */
+    VEC(firn_job_id)
+    gatings; /* jobs that state_gate() changed, not noted yet */
 };
 
 void state_init(struct state *state, const struct firn_cluster *cluster,

@@ -24,7 +24,8 @@
  * three epochs alone, so the first jobs of a task are not merged. A task that
  * was never seen merged in this kind is given the benefit of the doubt: one
  * standard deviation of the line. Without it a base whose prior is poor would
- * never be tried; the guard of the policy ends a trial after two epochs.
+ * never be tried; the guards end a trial after two epochs: that of the policy
+ * together, taskbook_hurts() after another.
  *
  * Invariant: answers depend on observations, not on earlier questions. So a
  * curve is fitted when a loss comes in: every time at first, later when half
@@ -47,6 +48,7 @@ enum { EPOCHS = 32, KINDS = 2 };
 #define NEVER  2.0  /* times the epochs allowed: a target that is not met */
 #define LATER  1.5  /* times the epochs done: a job that should have ended */
 #define LIMIT  10.0 /* epochs, of jobs that name none */
+#define HARM   1.05 /* times the loss expected alone: a transfer that hurts */
 
 struct mean {
     double n, sum;
@@ -249,7 +251,8 @@ void taskbook_begin(struct taskbook *book, const struct task_run *run)
 void taskbook_epoch(struct taskbook *book, const struct task_run *run,
                     int epoch, double loss)
 {
-    if (!(loss > 0) || !isfinite(loss) || epoch < 1 || epoch > EPOCHS)
+    const struct firn_loss_obs now = {epoch, loss};
+    if (firn_loss_check(&now, NULL) != FIRN_OK || epoch < 1 || epoch > EPOCHS)
         return;
     struct task *task = task_at(book, run->task);
     struct mean *mean = &task->by_epoch[epoch - 1];
@@ -465,6 +468,21 @@ bool taskbook_answer(struct taskbook *book, const struct task_run *run,
     if (pair->is_known)
         *out = pair->answer;
     return pair->is_known;
+}
+
+bool taskbook_hurts(struct taskbook *book, const struct task_run *run,
+                    int epoch, double loss, struct taskbook_harm *out)
+{
+    const struct task *t = task_at(book, run->task);
+    const struct firn_loss_obs now = {epoch, loss};
+    struct taskbook_answer answer;
+    *out = (struct taskbook_harm){taskbook_loss(book, run->task, epoch), 0};
+    if (epoch < 2 || !(loss > HARM * out->alone)) /* or not known */
+        return false;
+    out->behind = -firn_losscurve_head_start(&t->curve, &now, 1);
+    if (!(t->target > 0) || !taskbook_answer(book, run, &answer))
+        return true;
+    return answer.ratio * answer.epochs - epoch > answer.epochs;
 }
 
 /* --- keeping it ---------------------------------------------------------- */

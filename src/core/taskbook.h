@@ -71,6 +71,17 @@ double taskbook_first_loss(struct taskbook *book, int task);
 /* The loss after `epoch` epochs alone, by the task's own curve; NaN: not known.
  */
 double taskbook_loss(struct taskbook *book, int task, int epoch);
+/* The guard of temporal transfer. A job that began with another's weights has
+ * this loss after `epoch` epochs: true if these are two or more, the loss is
+ * more than a twentieth above the one that its task is expected to have after
+ * as many without them, and, where the job has a target, it is expected to meet
+ * it sooner if it begins anew. */
+struct taskbook_harm {
+    double alone;  /* the loss expected without them; NaN: not known */
+    double behind; /* epochs that the task needs less for this loss so */
+};
+bool taskbook_hurts(struct taskbook *book, const struct task_run *run,
+                    int epoch, double loss, struct taskbook_harm *out);
 
 /* --- keeping it ---------------------------------------------------------- */
 

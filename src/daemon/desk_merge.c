@@ -38,6 +38,7 @@
 #include "base/buf.h"
 #include "base/jsonwrite.h"
 #include "base/log.h"
+#include "core/taskbook.h"
 #include "daemon/desk.h"
 #include "daemon/mergekey.h"
 #include <limits.h>
@@ -201,25 +202,21 @@ void desk_task_reported(struct desk *desk, const struct live_job *job)
         livemerge_epoch(desk->merges, &report);
 }
 
-/* More than a twentieth above what is expected is worse. */
-static const double HARM = 1.05;
-
 bool desk_after_hurts(struct desk *desk, const struct live_job *job,
                       char out[LIVE_TEXT])
 {
     struct livemerge_epoch report;
+    struct taskbook_harm harm;
     if (first_of(desk, job) == NULL || job->how.unguarded ||
-        epochs_reported(job) < 2 || partner_of(desk->book, job) != NULL ||
-        !epoch_of(desk, job, &report))
+        !(epochs_reported(job) > 0) || partner_of(desk->book, job) != NULL ||
+        !epoch_of(desk, job, &report) ||
+        !livemerge_hurts(desk->merges, &report, &harm))
         return false;
-    double alone = livemerge_alone(desk->merges, report.base, report.dataset,
-                                   report.epoch);
-    if (!(report.loss > HARM * alone))
-        return false; /* or not known */
     snprintf(out, LIVE_TEXT,
              "begins anew: with the weights of job %d its loss is %.4g after "
-             "%d epochs, and %.4g is expected without them",
-             job->how.after, report.loss, report.epoch, alone);
+             "%d epochs, %.1f epochs behind; %.4g is expected without them",
+             job->how.after, report.loss, report.epoch, harm.behind,
+             harm.alone);
     return true;
 }
 

@@ -533,6 +533,42 @@ static void finish_words(struct reading *r)
     set_word(&ask->attention, "sdpa");
 }
 
+static bool is_program(const char *word, const char *name)
+{
+    const char *slash = strrchr(word, '/');
+    const char *base = slash != NULL ? slash + 1 : word;
+    size_t n = strlen(name);
+    return strncmp(base, name, n) == 0 &&
+           strspn(base + n, "0123456789.") == strlen(base + n);
+}
+
+/* Does the command start a process for each GPU itself? "torchrun ...",
+ * "python3 -m torch.distributed.run ...", "accelerate launch ...", "deepspeed
+ * ...", "uv run torchrun ...". */
+static bool starts_processes(char *const *argv)
+{
+    static const char *const modules[] = {
+        "torch.distributed.run", "torch.distributed.launch",
+        "accelerate.commands.launch", "deepspeed", "deepspeed.launcher.runner"};
+    bool is_python = is_program(argv[0], "python");
+    if (argv[1] == NULL)
+        return false;
+    if (is_program(argv[0], "uv") && strcmp(argv[1], "run") == 0 &&
+        argv[2] != NULL)
+        return starts_processes(argv + 2);
+    if (is_program(argv[0], "torchrun") || is_program(argv[0], "deepspeed"))
+        return true;
+    if (is_program(argv[0], "accelerate"))
+        return strcmp(argv[1], "launch") == 0;
+    for (size_t i = 1; is_python && argv[i] != NULL && argv[i][0] == '-'; i++)
+        for (size_t k = 0; strcmp(argv[i], "-m") == 0 && argv[i + 1] != NULL &&
+                           k < sizeof modules / sizeof *modules;
+             k++)
+            if (strcmp(argv[i + 1], modules[k]) == 0)
+                return true;
+    return false;
+}
+
 /* Reads a default of the table; those of lists have commas between. */
 static void read_default(const struct job_field *field, const char *text,
                          void *member)
@@ -626,6 +662,8 @@ static enum firn_status finish(struct reading *r)
         return contradiction(r, GROUP(model),
                              "a model without 'gpus' needs 'batch'");
     finish_words(r);
+    if (starts_processes(ask->argv))
+        set_word(&r->ask.launch, "one");
     finish_defaults(r);
     FIRN_TRY(check_model(r));
     struct firn_error inner = {0};

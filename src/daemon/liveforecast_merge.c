@@ -162,11 +162,12 @@ static double score_of(const struct livemerge *merges, int from, int to)
     return isfinite(score) ? score : NO_SCORE;
 }
 
-double livemerge_alone(struct livemerge *merges, const char *base,
-                       const char *dataset, int epoch)
+bool livemerge_hurts(struct livemerge *merges,
+                     const struct livemerge_epoch *report,
+                     struct taskbook_harm *out)
 {
-    return taskbook_loss(merges->book,
-                         taskbook_task(merges->book, base, dataset), epoch);
+    struct task_run run = run_of(merges, report);
+    return taskbook_hurts(merges->book, &run, report->epoch, report->loss, out);
 }
 
 void livemerge_ended(struct livemerge *merges,

@@ -49,10 +49,12 @@ void livemerge_epoch(struct livemerge *merges,
  * taken to be equally alike. */
 void livemerge_place(struct livemerge *merges, const char *base,
                      const char *dataset, const double *embedding, int n);
-/* The loss that jobs of the task have after `epoch` epochs alone, from the
- * base's own weights; NaN: not known. */
-double livemerge_alone(struct livemerge *merges, const char *base,
-                       const char *dataset, int epoch);
+/* Is a job that reports this worse off with another's weights than with the
+ * base's own (taskbook_hurts)? */
+struct taskbook_harm;
+bool livemerge_hurts(struct livemerge *merges,
+                     const struct livemerge_epoch *report,
+                     struct taskbook_harm *out);
 /* The job has ended with that epoch, its last. */
 void livemerge_ended(struct livemerge *merges,
                      const struct livemerge_epoch *last);

@@ -206,6 +206,21 @@ static enum firn_status settled(void *state, struct firn_error *err)
                : FIRN_OK;
 }
 
+enum firn_status loop_resize(struct loop *loop, struct live_job *job,
+                             const struct firn_alloc *to,
+                             struct firn_error *err)
+{
+    FIRN_TRY(desk_restore(&loop->desk, job, to, err));
+    const struct firn_job *in_round =
+        desk_job(&loop->desk, desk_track(&loop->desk, job->id));
+    struct firn_step step = {.kind = FIRN_STEP_RESIZE,
+                             .job = in_round,
+                             .to = &in_round->held,
+                             .at_s = dock_now_s(&loop->dock)};
+    FIRN_TRY(apply(loop, &step, err));
+    return settled(loop, err);
+}
+
 static double now_s(void *state)
 {
     return dock_now_s(&((struct loop *)state)->dock);

@@ -16,9 +16,10 @@
  * Here it is only noticed that a resize went worse than expected, and counted
  * when it is taken back.
  *
- * Another job's weights. A job that began with them (firn_how.after) and has a
- * loss above the one that its task was seen to have without them, two epochs or
- * more after its start, begins anew: it is stopped, and its next attempts have
+ * Another job's weights. A job that began with them (firn_how.after) and that
+ * they hurt (taskbook_hurts(): after two epochs or more its loss is above the
+ * one that its task was seen to have without them, and it would meet its target
+ * sooner from the start) begins anew: it is stopped, and its next attempts have
  * FIRN_ANEW, at which the trainer removes the checkpoints so far and begins
  * with the base's weights. Its progress counts from 0 again, and it is not
  * merged any more. Which jobs did so is on disk before they are stopped.

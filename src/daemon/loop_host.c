@@ -262,7 +262,11 @@ static enum firn_status set_policy(void *arg, const char *name,
 static enum firn_status fits(void *arg, const struct live_ask *ask,
                              struct firn_error *err)
 {
-    return fits_check(&((struct loop *)arg)->dock.cluster, ask, err);
+    const struct loop *loop = arg;
+    FIRN_TRY(fits_deadline(ask, dock_now_s(&loop->dock), err));
+    if (!loop->dock.engine->is_remote) /* its hosts may have other folders */
+        FIRN_TRY(fits_workdir(ask, err));
+    return fits_check(&loop->dock.cluster, ask, err);
 }
 
 static enum firn_status admits(void *arg, struct live_ask *ask,

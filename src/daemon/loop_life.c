@@ -27,15 +27,6 @@ static const double SILENT_S = 600; /* of a partner whose lead reports */
 
 /* --- facts ---------------------------------------------------------------- */
 
-static bool is_out_of_bounds(const struct live_job *job,
-                             const struct firn_job *in_round)
-{
-    return in_round->held.nparts > 0 && desk_can_stop(job) &&
-           job->ask.gpus_min > 0 &&
-           (in_round->held.ngpus < job->ask.gpus_min ||
-            in_round->held.ngpus > job->ask.gpus_max);
-}
-
 /* Does the round schedule it by something else than it asks for now? */
 static bool is_outdated(const struct loop *loop, const struct live_job *job,
                         const struct firn_job *in_round)
@@ -90,7 +81,7 @@ static unsigned facts_of(const struct loop *loop, const struct live_job *job,
            bit(track != NULL && job->reported_attempt == track->open_attempt &&
                    job->last.progress >= 1,
                LIFE_IS_SAYS_DONE) |
-           bit(is_changed && is_out_of_bounds(job, in_round),
+           bit(is_changed && loop_is_out_of_bounds(job, in_round),
                LIFE_IS_OUT_OF_BOUNDS) |
            bit(is_changed && is_outdated(loop, job, in_round),
                LIFE_IS_OUTDATED);
@@ -425,22 +416,6 @@ void loop_changed(struct loop *loop, struct live_job *job)
              !job->is_ending)
         event = LIFE_SUBMITTED;
     loop_happens_why(loop, job, event, NULL);
-}
-
-void loop_keep_bounds(struct loop *loop)
-{
-    for (size_t i = 0; i < loop->desk.rebound.n; i++) {
-        struct live_job *job = book_job(loop->book, loop->desk.rebound.at[i]);
-        const struct track *track =
-            desk_track(&loop->desk, loop->desk.rebound.at[i]);
-        const struct firn_job *in_round =
-            track != NULL ? desk_job(&loop->desk, track) : NULL;
-        if (job != NULL && in_round != NULL && is_out_of_bounds(job, in_round))
-            loop_sent_away(loop, job,
-                           "its user changed its bounds: it is placed anew",
-                           (struct live_stop){LIVE_CAUSE_BOUNDS, FIRN_NO_JOB});
-    }
-    loop->desk.rebound.n = 0;
 }
 
 /* --- partners ------------------------------------------------------------- */

@@ -146,9 +146,9 @@ double loop_decide(struct loop *loop, double now_s)
         metrics_add(loop->metrics, METRIC_DECISIONS, 0, 1);
     end_rejected(loop);
     pin_started(loop);
+    loop_keep_bounds(loop);
     take_back(loop);
     loop_guard(loop);
-    loop_keep_bounds(loop);
     loop_check_partners(loop);
     loop_thought(loop);
     if (status != FIRN_OK) {

@@ -107,10 +107,11 @@ void loop_changed(struct loop *loop, struct live_job *job);
 /* Writes down the orders of its trainer for what it holds from now on. */
 void loop_orders(struct loop *loop, struct live_job *job,
                  const struct firn_alloc *to);
-/* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
- * change in no simulation, and not all policies look) leave them by a
- * checkpoint. */
-void loop_keep_bounds(struct loop *loop);
+/* Resizes a running job outside of a decision: the round has it with these GPUs
+ * from now on, and the engine is told. An error: it is as it was. */
+enum firn_status loop_resize(struct loop *loop, struct live_job *job,
+                             const struct firn_alloc *to,
+                             struct firn_error *err);
 /* The attempt of a job ended with `event`: so does that of its partner. */
 void loop_partner_ends(struct loop *loop, const struct live_job *lead,
                        struct live_job *partner,
@@ -118,6 +119,16 @@ void loop_partner_ends(struct loop *loop, const struct live_job *lead,
 /* Jobs that others train, or are to train: ends what the round wants no more.
  */
 void loop_check_partners(struct loop *loop);
+
+/* --- bounds: loop_bounds.c ------------------------------------------------ */
+
+/* Does it hold fewer or more GPUs than its user wants now? */
+bool loop_is_out_of_bounds(const struct live_job *job,
+                           const struct firn_job *in_round);
+/* Behind a round: jobs that it left with GPUs outside of new bounds (bounds
+ * change in no simulation, and not all policies look) are resized without a
+ * stop, or leave their GPUs by a checkpoint. */
+void loop_keep_bounds(struct loop *loop);
 
 /* --- attempts: loop_attempt.c --------------------------------------------- */
 

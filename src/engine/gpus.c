@@ -91,6 +91,8 @@ static enum firn_status ask_one(struct gpus *gpus, unsigned device,
         return firn_fail(err, FIRN_EIO,
                          "the NVIDIA driver does not answer for GPU %u",
                          device);
+    if (nvml->minor == NULL || nvml->minor(handle, &gpu.minor) != 0)
+        gpu.minor = device; /* so it is on most hosts */
     type_of(name, gpu.type);
     /* Tenths, rounded down. */
     gpu.mem_gib =

@@ -24,6 +24,7 @@ struct nvml {
     int (*memory)(void *device, void *out);                   /* 3 u64 */
     int (*processes)(void *device, unsigned *n, void *infos); /* may be NULL */
     int (*utilisation)(void *device, void *out); /* 2 unsigned; may be NULL */
+    int (*minor)(void *device, unsigned *out);   /* may be NULL */
 };
 
 /* FIRN_ENOENT: no driver. */
@@ -49,6 +50,7 @@ bool nvml_load(const struct nvml *nvml, unsigned index, struct firn_load *out);
 struct gpu {
     int node, index; /* in the cluster */
     unsigned device; /* NVML's number */
+    unsigned minor;  /* N of /dev/nvidiaN */
     char type[FIRN_NAME_MAX];
     double mem_gib;
     char visible[96]; /* for CUDA_VISIBLE_DEVICES: uuid, or number */

@@ -35,6 +35,7 @@ static bool load_all(struct nvml *n)
     if (!load(from, "nvmlDeviceGetComputeRunningProcesses_v3", &n->processes))
         load(from, "nvmlDeviceGetComputeRunningProcesses_v2", &n->processes);
     load(from, "nvmlDeviceGetUtilizationRates", &n->utilisation);
+    load(from, "nvmlDeviceGetMinorNumber", &n->minor);
     return load(from, "nvmlInit_v2", &n->init) &&
            load(from, "nvmlShutdown", &n->shutdown) &&
            load(from, "nvmlDeviceGetCount_v2", &n->count) &&

@@ -14,6 +14,7 @@
 
 static const char *const names[] = {[LAUNCHMSG_CHECK] = "check",
                                     [LAUNCHMSG_START] = "start",
+                                    [LAUNCHMSG_GPUS] = "gpus",
                                     [LAUNCHMSG_END] = "end"};
 
 /* Cuts the next word; NULL: there is none, or it is empty or too long. */
@@ -51,6 +52,32 @@ static bool read_number(const char *word, int64_t most, int64_t *out)
     return *out <= most;
 }
 
+/* Exactly 16 hexadecimal digits, lower case. */
+static bool is_hex(const char *word)
+{
+    return strlen(word) == LAUNCHMSG_MARK - 1 &&
+           strspn(word, "0123456789abcdef") == LAUNCHMSG_MARK - 1;
+}
+
+static bool read_bits(struct firn_bytes *text, uint64_t *out)
+{
+    char word[LAUNCHMSG_USER];
+    if (next_word(text, word) == NULL || !is_hex(word))
+        return false;
+    *out = strtoull(word, NULL, 16);
+    return true;
+}
+
+static bool has_user(enum launchmsg_kind kind)
+{
+    return kind == LAUNCHMSG_CHECK || kind == LAUNCHMSG_START;
+}
+
+static bool has_attempt(enum launchmsg_kind kind)
+{
+    return kind == LAUNCHMSG_START || kind == LAUNCHMSG_GPUS;
+}
+
 static bool read_words(struct launchmsg *out, struct firn_bytes text)
 {
     char word[LAUNCHMSG_USER];
@@ -64,7 +91,7 @@ static bool read_words(struct launchmsg *out, struct firn_bytes text)
     if (kind > LAUNCHMSG_END)
         return false;
     out->kind = (enum launchmsg_kind)kind;
-    if (kind != LAUNCHMSG_END &&
+    if (has_user(out->kind) &&
         (next_word(&text, out->user) == NULL || !is_user(out->user)))
         return false;
     if (kind == LAUNCHMSG_CHECK)
@@ -72,14 +99,17 @@ static bool read_words(struct launchmsg *out, struct firn_bytes text)
     if (next_word(&text, word) == NULL || !read_number(word, INT32_MAX, &job))
         return false;
     out->job = (int)job;
-    if (kind == LAUNCHMSG_START &&
+    if (has_attempt(out->kind) &&
         (next_word(&text, word) == NULL ||
          !read_number(word, INT64_MAX, &out->attempt)))
         return false;
-    return next_word(&text, word) != NULL && text.n == 0 &&
-           strlen(word) == LAUNCHMSG_MARK - 1 &&
-           strspn(word, "0123456789abcdef") == LAUNCHMSG_MARK - 1 &&
-           str_copy(out->mark, sizeof out->mark, word);
+    if (next_word(&text, word) == NULL || !is_hex(word) ||
+        !str_copy(out->mark, sizeof out->mark, word))
+        return false;
+    if (has_attempt(out->kind) &&
+        (!read_bits(&text, &out->devices) || !read_bits(&text, &out->gpus)))
+        return false;
+    return text.n == 0;
 }
 
 enum firn_status launchmsg_read(struct launchmsg *out, struct firn_bytes text,
@@ -94,13 +124,16 @@ enum firn_status launchmsg_read(struct launchmsg *out, struct firn_bytes text,
 void launchmsg_write(const struct launchmsg *msg, struct firn_buf *out)
 {
     buf_puts(out, names[msg->kind]);
-    if (msg->kind != LAUNCHMSG_END)
+    if (has_user(msg->kind))
         buf_printf(out, " %s", msg->user);
     if (msg->kind != LAUNCHMSG_CHECK)
         buf_printf(out, " %d", msg->job);
-    if (msg->kind == LAUNCHMSG_START)
+    if (has_attempt(msg->kind))
         buf_printf(out, " %lld", (long long)msg->attempt);
     if (msg->kind != LAUNCHMSG_CHECK)
         buf_printf(out, " %s", msg->mark);
+    if (has_attempt(msg->kind))
+        buf_printf(out, " %016llx %016llx", (unsigned long long)msg->devices,
+                   (unsigned long long)msg->gpus);
     buf_putc(out, '\n');
 }

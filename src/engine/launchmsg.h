@@ -1,13 +1,16 @@
 /* launchmsg.h - what firnd asks of the launcher, as one line of text.
  *
- *     check ann                            may jobs of this user be started?
- *     start ann 7 3 0123456789abcdef       start attempt 3 of job 7
- *     end 7 0123456789abcdef               kill what is left of job 7
+ *     check ann                     may jobs of this user be started?
+ *     start ann 7 3 MARK GPUS GPUS  start attempt 3 of job 7 on these GPUs
+ *     gpus 7 3 MARK GPUS GPUS       attempt 3 of job 7 has these GPUs now
+ *     end 7 MARK                    kill what is left of job 7
  *
- * The last word is the mark of the state folder (engine/herd.h). There are no
- * paths in it: the launcher makes them from its own options and the numbers.
- * The answer is `ok NUMBER` (0, the supervisor's process, how many processes
- * were found) or `no SENTENCE`.
+ * MARK is that of the state folder (engine/herd.h). GPUS are bits: first the
+ * devices that the attempt may open (bit N: /dev/nvidiaN; all: no limit), then
+ * the GPUs of the host that it holds (bit N: GPU N). All three have 16
+ * hexadecimal digits. There are no paths in a request: the launcher makes them
+ * from its own options and the numbers. The answer is `ok NUMBER` (0, the
+ * supervisor's process, how many processes were found) or `no SENTENCE`.
  */
 #ifndef ENGINE_LAUNCHMSG_H
 #define ENGINE_LAUNCHMSG_H
@@ -17,14 +20,20 @@
 
 enum { LAUNCHMSG_MOST = 256, LAUNCHMSG_USER = 64, LAUNCHMSG_MARK = 17 };
 
-enum launchmsg_kind { LAUNCHMSG_CHECK, LAUNCHMSG_START, LAUNCHMSG_END };
+enum launchmsg_kind {
+    LAUNCHMSG_CHECK,
+    LAUNCHMSG_START,
+    LAUNCHMSG_GPUS,
+    LAUNCHMSG_END
+};
 
 struct launchmsg {
     enum launchmsg_kind kind;
-    char user[LAUNCHMSG_USER]; /* "" of END */
+    char user[LAUNCHMSG_USER]; /* of CHECK and START; else "" */
     int job;                   /* 0 of CHECK */
-    int64_t attempt;           /* of START, from 1 */
+    int64_t attempt;           /* of START and GPUS, from 1 */
     char mark[LAUNCHMSG_MARK]; /* 16 hexadecimal digits; "" of CHECK */
+    uint64_t devices, gpus;    /* of START and GPUS */
 };
 
 /* A function of its bytes. FIRN_EINVAL: it is no such line. */

@@ -132,7 +132,14 @@ static void begin(struct local *local, struct localjob *job)
     holding_copy(&resize.old, &job->base.held);
     holding_copy(&resize.next, &job->base.want);
     resize_ranks(&resize);
-    enum firn_status status = write_files(local, job, &resize, &err);
+    struct firn_alloc both = FIRN_ALLOC_NONE;
+    holding_copy(&both, &resize.old);
+    holding_join(&both, &resize.next);
+    enum firn_status status =
+        local_devices_change(local, job, &both)
+            ? write_files(local, job, &resize, &err)
+            : firn_fail(&err, FIRN_EIO, "it is restarted instead");
+    holding_release(&both);
     if (status == FIRN_OK) {
         job->nresizes = resize.number;
         job->waits_s = 0;

@@ -52,6 +52,7 @@ static void settle(struct local *local, struct localjob *job,
 {
     holding_copy(&job->base.held,
                  resized->is_done ? &job->after : &job->before);
+    (void)local_devices_change(local, job, &job->base.held);
     forget(job);
     report(local, job, resized);
     if (job->base.want.nparts == 0 || job->base.is_planned ||

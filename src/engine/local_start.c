@@ -50,7 +50,8 @@ enum { AT_ONCE = 4 };
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
 {
     const struct gpu *gpu = gpus_at(arg, node, index);
-    return (struct worker_gpu){gpu->visible, gpu->mem_gib};
+    return (struct worker_gpu){.visible = gpu->visible,
+                               .mem_gib = gpu->mem_gib};
 }
 
 void local_variables(const struct local *local, const struct localjob *job,
@@ -126,6 +127,7 @@ static enum firn_status ask_launcher(struct local *local, struct localjob *job,
         !str_copy(msg.mark, sizeof msg.mark, local->host.mark))
         return firn_fail(err, FIRN_EINVAL, "jobs of '%.80s' cannot be started",
                          user);
+    local_devices(local, &job->base.want, &msg);
     failpoint("engine.fork.before");
     FIRN_TRY(launcher_ask(local->launcher, &msg, &number, err));
     failpoint("engine.fork.after");

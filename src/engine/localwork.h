@@ -103,6 +103,17 @@ void local_drop(struct local *local, struct localjob *job);
 /* Lets the end of the shepherd wake the engine. */
 void local_watch_pid(struct local *local, struct localjob *job);
 
+/* --- local_devices.c ------------------------------------------------------ */
+
+/* Sets the GPUs of a request to the launcher. */
+struct launchmsg;
+void local_devices(const struct local *local, const struct firn_alloc *alloc,
+                   struct launchmsg *out);
+/* Has the launcher open these GPUs for the attempt and close all others. False,
+ * with a line in the log: it could not. Without a launcher: true. */
+bool local_devices_change(const struct local *local, const struct localjob *job,
+                          const struct firn_alloc *alloc);
+
 /* --- local_resize.c ------------------------------------------------------- */
 
 /* A step to other GPUs. True: the attempt is resized while it runs, now or as

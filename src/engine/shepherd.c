@@ -155,13 +155,14 @@ static int run(const char *folder, enum shepherd_kind kind,
     int code = enter(&s);
     if (code == SHEPHERD_OVER) {
         bool may_start = !shepherd_is_early(&s) && s.bad_status < 0;
+        s.start_joiner = shepherd_start_joiner;
+        s.start_steps = shepherd_start_steps;
+        if (may_start)
+            shepherd_join_open(&s);
         if (may_start && kind == SHEPHERD_SLURM)
             shepherd_start_srun(&s);
-        else if (may_start) {
-            s.start_joiner = shepherd_start_joiner;
-            shepherd_join_open(&s);
+        else if (may_start)
             shepherd_start(&s);
-        }
         shepherd_watch(&s);
         bool is_gone =
             s.workers == NULL || kind != SHEPHERD_SLURM || shepherd_gather(&s);
@@ -198,6 +199,11 @@ int shepherd_args(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--shepherd-slurm") == 0)
         return run(argv[2], SHEPHERD_SLURM, NULL);
     if (argc == 4 && strcmp(argv[1], "--worker") == 0)
-        return shepherd_task(argv[2], argv[3]);
+        return shepherd_task(argv[2], argv[3], 0, 0);
+    if (argc == 3 && strcmp(argv[1], "--pilot") == 0)
+        return shepherd_pilot(argv[2]);
+    if (argc == 6 && strcmp(argv[1], "--joiner") == 0)
+        return shepherd_task(argv[2], argv[3], strtoll(argv[4], NULL, 10),
+                             (size_t)strtoull(argv[5], NULL, 10));
     return -1;
 }

@@ -13,6 +13,8 @@
  */
 #ifndef ENGINE_SHEPHERD_H
 #define ENGINE_SHEPHERD_H
+#include <stddef.h>
+#include <stdint.h>
 
 /* The shepherd's own exit status, not the job's. */
 enum shepherd_code {
@@ -31,9 +33,16 @@ int shepherd_main(const char *folder);
 /* With Slurm, the shepherd is the batch step of a Slurm job: `PROGRAM
  * --shepherd-slurm FOLDER`. It runs `srun PROGRAM --worker FOLDER
  * MASTER_PORT=...`; each task of that step supervises one worker by
- * shepherd_task().
+ * shepherd_task(). Workers that join are started by `srun PROGRAM --joiner
+ * FOLDER MASTER_PORT=... RESIZE WORKER` in a further allocation: `resize` is
+ * its number (0: not a joiner), `first` the number of its first worker.
  */
-int shepherd_task(const char *folder, const char *port);
+int shepherd_task(const char *folder, const char *port, int64_t resize,
+                  size_t first);
+
+/* Keeps a further allocation of the attempt in `folder` until it is over:
+ * `PROGRAM --pilot FOLDER`. */
+int shepherd_pilot(const char *folder);
 
 /* The exit status for main() if the arguments ask for one of these programs;
  * -1: they do not. */

@@ -7,6 +7,9 @@
  * switch. When the processes that are not needed any more are gone, it writes
  * `resized`, and the engine frees their GPUs.
  *
+ * Workers that share no memory, below srun, get the order by files, and their
+ * own supervisors end them (shepherd_far.c); the board here is then a mirror.
+ *
  * Invariants
  *   1. A joiner counts as a worker of the attempt from the commit on: before
  *      it, how it ends changes nothing for the attempt; after it, it is like
@@ -46,13 +49,17 @@ void shepherd_join_open(struct shepherd *s)
 {
     size_t n = s->launch.workers.n;
     s->board_fd = -1;
-    if (s->kind != SHEPHERD_LOCAL || n > FIRN_JOIN_PROCS)
+    if (n > FIRN_JOIN_PROCS)
         return;
-    s->board_fd = firn_join_board_make(&s->board);
+    if (s->kind == SHEPHERD_SLURM)
+        shepherd_far_open(s);
+    else
+        s->board_fd = firn_join_board_make(&s->board);
     if (s->board_fd < 0)
         return; /* such a job is resized by restarts */
-    snprintf(s->join, sizeof s->join, "FIRN_JOIN=/proc/self/fd/%d",
-             s->board_fd);
+    if (s->kind == SHEPHERD_LOCAL)
+        snprintf(s->join, sizeof s->join, "FIRN_JOIN=/proc/self/fd/%d",
+                 s->board_fd);
     s->ranks = mem_new(n, sizeof *s->ranks);
     s->nranks = n;
     for (size_t i = 0; i < n; i++)
@@ -75,6 +82,7 @@ void shepherd_join_close(struct shepherd *s)
     s->board = NULL;
     mem_free(s->ranks);
     s->ranks = NULL;
+    shepherd_far_close(s);
 }
 
 /* --- the end of a resize -------------------------------------------------- */
@@ -126,6 +134,8 @@ static void promote(struct shepherd *s)
 static void follow(struct shepherd *s)
 {
     struct joining *j = s->joining;
+    if (s->kind == SHEPHERD_SLURM)
+        shepherd_far_follow(s);
     enum firn_join_phase phase =
         firn_join_phase_of(atomic_load(&s->board->word));
     if (phase == j->phase)
@@ -159,7 +169,8 @@ static bool clear(struct shepherd *s)
         if (worker->is_over || !(worker->is_leaver || worker->is_joiner))
             continue;
         is_clear = false;
-        if (kills && worker->pid > 0) /* each leads a process group */
+        if (kills && worker->pid > 0 && s->kind == SHEPHERD_LOCAL)
+            /* each leads a process group */
             kill(-worker->pid, SIGKILL);
     }
     return is_clear;
@@ -217,6 +228,56 @@ static bool read_layout(struct shepherd *s, struct joining *j)
     return is_good;
 }
 
+/* "NODE/ALLOCATION" of a worker of a launch file. */
+static void place_of(const struct launchfile *launch, size_t rank, char *out,
+                     size_t size)
+{
+    const struct launch_worker *own = &launch->workers.at[rank];
+    const char *node = "", *pilot = "";
+    for (size_t i = 0; i < own->n; i++) {
+        const char *variable = launch->own.at[own->first + i];
+        if (strncmp(variable, "FIRN_NODE=", 10) == 0)
+            node = variable + 10;
+        if (strncmp(variable, "FIRN_PILOT=", 11) == 0)
+            pilot = variable + 11;
+    }
+    snprintf(out, size, "%.60s/%.30s", node, pilot);
+}
+
+/* Neighbours of the same node and allocation share memory. */
+static void place_all(struct shepherd *s, struct joining *j,
+                      struct firn_join_order *order, int *worker)
+{
+    char place[FIRN_JOIN_PROCS][sizeof s->workers->place];
+    int next = (int)j->first;
+    for (size_t i = 0; i < s->launch.workers.n; i++)
+        if (s->workers[i].place[0] == '\0')
+            place_of(&s->launch, i, s->workers[i].place,
+                     sizeof s->workers[i].place);
+    for (int i = 0; i < order->nnew; i++) {
+        int from = order->from[i];
+        worker[i] = from >= 0 ? (int)s->ranks[from] : next++;
+        if (from >= 0)
+            str_copy(place[i], sizeof place[i], s->workers[worker[i]].place);
+        else
+            place_of(&j->launch, (size_t)i, place[i], sizeof place[i]);
+        order->place[i] = i;
+        for (int k = 0; k < i; k++)
+            if (strcmp(place[k], place[i]) == 0)
+                order->place[i] = order->place[k];
+    }
+}
+
+/* To workers below srun; the number of the resize is that of the order. */
+static bool give_far(struct shepherd *s, struct joining *j,
+                     struct firn_join_order *order)
+{
+    int worker[FIRN_JOIN_PROCS] = {0};
+    j->order = (uint64_t)j->resize.number;
+    place_all(s, j, order, worker);
+    return shepherd_far_give(s, order, j->order, worker);
+}
+
 static bool give(struct shepherd *s, struct joining *j)
 {
     struct firn_join_order order = {.nold = (int)s->nranks,
@@ -230,12 +291,14 @@ static bool give(struct shepherd *s, struct joining *j)
         str_copy(order.layout, sizeof order.layout, layout);
     for (size_t i = 0; i < j->resize.from.n; i++)
         order.from[i] = j->resize.from.at[i];
+    if (s->kind == SHEPHERD_SLURM)
+        return give_far(s, j, &order);
     j->order = firn_join_give(s->board, &order);
     return j->order > 0;
 }
 
 /* Starts the joiners; one that cannot be started is over at once. */
-static void start(struct shepherd *s)
+static void start_near(struct shepherd *s)
 {
     struct joining *j = s->joining;
     char order[48], key[160];
@@ -253,6 +316,33 @@ static void start(struct shepherd *s)
         s->nleft++;
         s->start_joiner(s, s->nworkers - 1, &j->launch, i, extra, 2);
     }
+}
+
+/* The same by srun: as many workers more as join. */
+static void start_far(struct shepherd *s)
+{
+    struct joining *j = s->joining;
+    for (size_t i = 0; i < j->resize.from.n; i++) {
+        if (j->resize.from.at[i] >= 0)
+            continue;
+        s->workers = mem_grow(s->workers, s->nworkers, s->nworkers + 1,
+                              sizeof *s->workers);
+        struct worker *worker = &s->workers[s->nworkers++];
+        *worker = (struct worker){.is_joiner = true};
+        place_of(&j->launch, i, worker->place, sizeof worker->place);
+        (void)attempt_worker_reserve(s->folder, s->nworkers - 1, NULL);
+        s->nleft++;
+    }
+    if (s->nworkers > j->first)
+        s->start_steps(s, &j->launch, j->resize.number, j->first);
+}
+
+static void start(struct shepherd *s)
+{
+    if (s->kind == SHEPHERD_SLURM)
+        start_far(s);
+    else
+        start_near(s);
     failpoint("shepherd.joiners.after");
 }
 
@@ -266,7 +356,10 @@ static void begin(struct shepherd *s, struct resize *resize)
     j->until_s = j->began_s + resize->prepare_s;
     j->phase = FIRN_JOIN_PREPARING;
     s->joining = j;
-    if (s->board == NULL || atomic_load(&s->board->can) == 0)
+    bool can = s->board != NULL &&
+               (s->kind == SHEPHERD_SLURM ? shepherd_far_can(s)
+                                          : atomic_load(&s->board->can) != 0);
+    if (!can)
         why = "its trainer takes no such order";
     else if (s->stage != STAGE_RUNNING || s->nleft < (int)s->nranks)
         why = "the attempt is about to end";
@@ -283,7 +376,7 @@ static void begin(struct shepherd *s, struct resize *resize)
 void shepherd_join_look(struct shepherd *s)
 {
     struct resize resize;
-    if (s->kind != SHEPHERD_LOCAL || s->joining != NULL || s->workers == NULL ||
+    if (s->kind == SHEPHERD_TASK || s->joining != NULL || s->workers == NULL ||
         resize_get(s->folder, &resize) != ATTEMPT_PRESENT)
         return;
     if (resize.number <= s->resized) { /* (3) */
@@ -318,6 +411,10 @@ static void give_up(struct shepherd *s, enum firn_join_event event,
                     const char *why)
 {
     struct firn_join_row row;
+    if (s->kind == SHEPHERD_SLURM) {
+        shepherd_far_give_up(s, event, why);
+        return;
+    }
     if (!firn_join_move(s->board, s->joining->order, FIRN_JOIN_PREPARING, event,
                         &row))
         return; /* the switch has begun: the trainers decide */
@@ -338,6 +435,10 @@ int shepherd_join_advance(struct shepherd *s)
     else if (j->phase == FIRN_JOIN_PREPARING &&
              (s->stage != STAGE_RUNNING || !has_members(s)))
         give_up(s, FIRN_JOIN_ON_WITHDRAWN, "the attempt ends");
+    else if (j->phase == FIRN_JOIN_SWITCHING && s->kind == SHEPHERD_SLURM &&
+             is_joiner_lost(s))
+        shepherd_far_give_up(s, FIRN_JOIN_ON_JOINER_LOST,
+                             "a process that was to join ended");
     follow(s);
     if (j->phase == FIRN_JOIN_SWITCHING && !has_members(s))
         j->kill_s = 0;

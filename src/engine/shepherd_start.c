@@ -211,9 +211,10 @@ static bool start_with(struct shepherd *s, struct worker *worker,
 
 static bool start_one(struct shepherd *s, size_t i, char **argv)
 {
-    return start_with(
-        s, &s->workers[i],
-        variables_of(s, &s->launch, &s->launch.workers.at[i], NULL, 0), argv);
+    return start_with(s, &s->workers[i],
+                      variables_of(s, &s->launch, &s->launch.workers.at[i],
+                                   s->extra, s->nextra),
+                      argv);
 }
 
 void shepherd_start_joiner(struct shepherd *s, size_t worker,
@@ -295,6 +296,115 @@ static int start_srun(struct shepherd *s)
     argv[n++] = s->path;
     argv[n++] = s->port;
     return spawn(s, &s->runner, environ, (char **)argv);
+}
+
+/* Of the batch step's variables srun takes the allocation, its nodes and its
+ * tasks: for another allocation they are left out. */
+static struct variables without_slurm(void)
+{
+    struct variables env = {0};
+    for (char **at = environ; *at != NULL; at++)
+        if (strncmp(*at, "SLURM_CONF=", 11) == 0 ||
+            (strncmp(*at, "SLURM", 5) != 0 && strncmp(*at, "SRUN_", 5) != 0))
+            vec_add(&env.at, *at);
+    vec_add(&env.at, NULL);
+    return env;
+}
+
+/* One step of `ntasks` joiners on a node, in allocation `pilot`. */
+static int start_step(struct shepherd *s, const char *pilot, const char *node,
+                      int ntasks, int64_t number, size_t first, pid_t *runner)
+{
+    char program[PATH_SIZE], jobid[48], tasks[32], list[160], order[32],
+        worker[32];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return errno;
+    program[length] = '\0';
+    snprintf(jobid, sizeof jobid, "--jobid=%.30s", pilot);
+    snprintf(tasks, sizeof tasks, "--ntasks=%d", ntasks);
+    snprintf(list, sizeof list, "--nodelist=%.120s", node);
+    snprintf(order, sizeof order, "%lld", (long long)number);
+    snprintf(worker, sizeof worker, "%zu", first);
+    const char *argv[] = {"srun",
+                          jobid,
+                          "--overlap",
+                          "--quiet",
+                          "--wait=0",
+                          "--nodes=1",
+                          list,
+                          tasks,
+                          "--input=none",
+                          "--mpi=none",
+                          "--export=ALL",
+                          "--chdir=/",
+                          "--kill-on-bad-exit=0",
+                          program,
+                          "--joiner",
+                          s->path,
+                          s->port,
+                          order,
+                          worker,
+                          NULL};
+    struct variables env = without_slurm();
+    int error = spawn(s, runner, (char **)env.at.at, (char **)argv);
+    vec_release(&env.at);
+    return error;
+}
+
+static const char *own_of(const struct launchfile *launch, size_t rank,
+                          const char *name)
+{
+    const struct launch_worker *own = &launch->workers.at[rank];
+    size_t n = strlen(name);
+    for (size_t i = 0; i < own->n; i++)
+        if (strncmp(launch->own.at[own->first + i], name, n) == 0)
+            return launch->own.at[own->first + i] + n;
+    return NULL;
+}
+
+/* Is worker `rank` a joiner in this allocation? */
+static bool joins_in(const struct launchfile *launch, size_t rank,
+                     const char *pilot)
+{
+    const char *own = own_of(launch, rank, "FIRN_PILOT=");
+    return own != NULL && strcmp(own, pilot) == 0;
+}
+
+/* The step of the allocation that worker `rank` is the first joiner of. */
+static void start_steps_of(struct shepherd *s, const struct launchfile *launch,
+                           size_t rank, int64_t number, size_t first)
+{
+    const char *pilot = own_of(launch, rank, "FIRN_PILOT=");
+    const char *node = own_of(launch, rank, "FIRN_NODE=");
+    int ntasks = 0;
+    pid_t runner = 0;
+    for (size_t k = rank; k < launch->workers.n; k++)
+        ntasks += joins_in(launch, k, pilot);
+    int error = node != NULL
+                    ? start_step(s, pilot, node, ntasks, number, first, &runner)
+                    : EINVAL;
+    if (error != 0)
+        shepherd_say(s, "cannot run srun: %s", strerror(error));
+    size_t worker = first;
+    for (size_t k = 0; k < launch->workers.n; k++) {
+        if (joins_in(launch, k, pilot))
+            s->workers[worker].pid = runner;
+        worker += own_of(launch, k, "FIRN_PILOT=") != NULL;
+    }
+}
+
+void shepherd_start_steps(struct shepherd *s, const struct launchfile *launch,
+                          int64_t number, size_t first)
+{
+    for (size_t i = 0; i < launch->workers.n; i++) {
+        const char *pilot = own_of(launch, i, "FIRN_PILOT=");
+        bool is_first = pilot != NULL;
+        for (size_t k = 0; is_first && k < i; k++)
+            is_first = !joins_in(launch, k, pilot);
+        if (is_first)
+            start_steps_of(s, launch, i, number, first);
+    }
 }
 
 void shepherd_start_srun(struct shepherd *s)

@@ -105,8 +105,11 @@ void shepherd_note(struct shepherd *s, struct worker *worker, int status)
 static void note_remote(struct shepherd *s, struct worker *worker,
                         const struct attempt_exit *result)
 {
+    shepherd_join_follow(s);
     worker->is_over = true;
     s->nleft--;
+    if (worker->is_joiner || worker->is_leaver)
+        return; /* not one of the group that trains: shepherd_join.c */
     s->is_memory = s->is_memory || result->end == FIRN_END_MEMORY;
     if (result->end == FIRN_END_CHECKPOINT)
         s->has_checkpoint = true;
@@ -121,7 +124,7 @@ static void note_remote(struct shepherd *s, struct worker *worker,
 static bool gather(struct shepherd *s)
 {
     bool is_news = false, is_sure = true;
-    for (size_t i = 0; s->workers != NULL && i < s->launch.workers.n; i++) {
+    for (size_t i = 0; s->workers != NULL && i < s->nworkers; i++) {
         struct attempt_exit result = {0};
         if (s->workers[i].is_over)
             continue;
@@ -138,10 +141,25 @@ static bool gather(struct shepherd *s)
     return is_sure;
 }
 
+/* An srun of joiners is over: a joiner without an end did not start, or is
+ * lost.
+ */
+static void note_step(struct shepherd *s, pid_t runner)
+{
+    gather(s);
+    for (size_t i = 0; i < s->nworkers; i++) {
+        struct worker *worker = &s->workers[i];
+        if (worker->pid != runner || worker->is_over || !worker->is_joiner)
+            continue;
+        worker->is_over = true;
+        s->nleft--;
+    }
+}
+
 /* All remaining workers had begun, and none of them holds the lock. */
 static bool have_vanished(struct shepherd *s)
 {
-    for (size_t i = 0; i < s->launch.workers.n; i++)
+    for (size_t i = 0; i < s->nworkers; i++)
         if (!s->workers[i].is_over &&
             attempt_worker_has_begun(s->folder, i) != ATTEMPT_PRESENT)
             return false;
@@ -193,6 +211,7 @@ static void listen_to_files(struct shepherd *s)
                               &ask); /* else at the next turn */
     if (s->kind == SHEPHERD_SLURM) {
         obey(s, ask);
+        shepherd_join_look(s);
         gather(s);
         look_for_vanished(s);
         return;
@@ -226,8 +245,7 @@ bool shepherd_gather(struct shepherd *s)
         s->is_lost = !s->was_asked_to_leave;
         if (s->ended_status < 0)
             s->ended_status = 128 + SIGKILL;
-        shepherd_say(s, "%d of %zu processes vanished", s->nleft,
-                     s->launch.workers.n);
+        shepherd_say(s, "%d of %zu processes vanished", s->nleft, s->nworkers);
     }
     close(lock);
     return true;
@@ -247,8 +265,10 @@ static bool reap(struct shepherd *s)
             continue;
         if (pid < 0)
             return false;
-        if (s->kind == SHEPHERD_SLURM)
+        if (s->kind == SHEPHERD_SLURM) {
+            note_step(s, pid);
             continue;
+        }
         for (size_t i = 0; i < s->nworkers; i++)
             if (s->workers[i].pid == pid && !s->workers[i].is_over)
                 shepherd_note(s, &s->workers[i], status);
@@ -356,6 +376,10 @@ void shepherd_watch(struct shepherd *s)
                                {.fd = s->notes, .events = POLLIN},
                                {.fd = s->output.in, .events = POLLIN}};
         int ms = advance(s), join_ms = shepherd_join_advance(s);
+        if (s->kind == SHEPHERD_TASK)
+            join_ms = shepherd_far_turn(s);
+        if (shepherd_far_is_due(s))
+            obey(s, ATTEMPT_KILL);
         if (join_ms >= 0 && (ms < 0 || ms > join_ms))
             ms = join_ms;
         shepherd_load(s);

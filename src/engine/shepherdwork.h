@@ -6,6 +6,7 @@
  *     shepherd_start.c               starts the workers
  *     shepherd_watch.c               waits for them, asks them to exit
  *     shepherd_join.c                resizes an attempt that runs
+ *     shepherd_far.c                 ... whose workers share no memory
  *     shepherd_load.c                how much a task's GPU is used
  *     shepherd_enter.c               descriptors, signals, launch file, fence
  *     shepherd_verdict.c             how the attempt ended
@@ -14,6 +15,7 @@
 #define ENGINE_SHEPHERDWORK_H
 #include "engine/attemptfiles.h"
 #include "engine/cgroup.h"
+#include "engine/farfile.h"
 #include "engine/gpus.h"
 #include "engine/identity.h"
 #include "engine/joblog.h"
@@ -41,10 +43,10 @@ struct worker {
     bool is_over, was_asked;
     bool is_joiner; /* started for a resize that is not committed */
     bool is_leaver; /* not needed any more since a resize */
+    char place[96]; /* SLURM: "NODE/ALLOCATION" */
 };
 
 struct joining; /* a resize under way: shepherd_join.c */
-struct firn_join_board;
 
 struct shepherd {
     struct launchfile launch;
@@ -80,6 +82,24 @@ struct shepherd {
     void (*start_joiner)(struct shepherd *s, size_t worker,
                          const struct launchfile *launch, size_t rank,
                          const char *const *extra, size_t nextra);
+
+    /* SLURM: shepherd_start_steps(): the joiners, by srun in their allocations.
+     */
+    void (*start_steps)(struct shepherd *s, const struct launchfile *launch,
+                        int64_t number, size_t first);
+
+    /* SLURM, TASK: the order that is or was under way; NULL: none can be. */
+    struct far_order *far;
+    uint64_t last_done;   /* SLURM: the last order that was DONE */
+    uint64_t order;       /* TASK: that its worker was started for; 0: none */
+    uint64_t far_seen;    /* TASK: the last order that is over, */
+    uint64_t readied;     /* and that it was ready for */
+    struct far_join told; /* TASK of process 0: what it last wrote */
+    int rank;             /* TASK: of its worker; -1: it has none (yet) */
+    double leaves_s;      /* TASK: when its worker is ended; 0: never */
+    const char *extra[8]; /* TASK: variables of a joiner, */
+    size_t nextra;
+    char key[96], order_text[48], local_rank[32], local_world[32]; /* texts */
 
     enum shepherd_kind kind;
     int notes;               /* inotify on the folder; -1: none */
@@ -124,6 +144,10 @@ void shepherd_start_joiner(struct shepherd *s, size_t worker,
                            const char *const *extra, size_t nextra);
 /* Starts srun, which starts the workers. */
 void shepherd_start_srun(struct shepherd *s);
+/* Starts the joiners of resize `number` as workers `first` on, by one srun in
+ * each allocation that has some. */
+void shepherd_start_steps(struct shepherd *s, const struct launchfile *launch,
+                          int64_t number, size_t first);
 
 /* --- shepherd_watch.c ----------------------------------------------------- */
 
@@ -147,6 +171,26 @@ void shepherd_join_look(struct shepherd *s);
 void shepherd_join_follow(struct shepherd *s);
 /* Does what is due; milliseconds until the next look, -1: no resize. */
 int shepherd_join_advance(struct shepherd *s);
+
+/* --- shepherd_far.c: workers that share no memory ------------------------- */
+
+/* TASK: makes the worker's board. SLURM: the files and a mirror of the board.
+ */
+void shepherd_far_open(struct shepherd *s);
+void shepherd_far_close(struct shepherd *s);
+/* TASK: does what is due; milliseconds until the next look, -1: no resize. */
+int shepherd_far_turn(struct shepherd *s);
+/* TASK: its worker is not needed any more, and its time to exit has passed. */
+bool shepherd_far_is_due(const struct shepherd *s);
+/* SLURM: does the trainer take orders? */
+bool shepherd_far_can(struct shepherd *s);
+/* SLURM: gives an order; new_worker[rank] is the worker of each new rank. */
+bool shepherd_far_give(struct shepherd *s, const struct firn_join_order *order,
+                       uint64_t number, const int *new_worker);
+void shepherd_far_give_up(struct shepherd *s, enum firn_join_event event,
+                          const char *why);
+/* SLURM: the mirror learns what process 0's board says. */
+void shepherd_far_follow(struct shepherd *s);
 
 /* --- shepherd_load.c ------------------------------------------------------ */
 

@@ -10,7 +10,7 @@
  * (1) a GPU is given out when every attempt that held it is gone: its locks are
  *     free and its end is known;
  * (2) a job has at most one attempt; a step during an attempt changes only what
- *     comes after it;
+ *     comes after it, or resizes it as it runs (slurm_resize.c);
  * (3) an attempt is submitted at most once, under its own tag, after its number
  *     is on the host's disk;
  * (4) while the controller does not answer, nothing changes: running attempts
@@ -72,6 +72,9 @@ static void turn(void *state)
         if (job->base.held.nparts > 0 && (has_changes || now_s >= job->look_s))
             slurm_look(slurm, job);
     }
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++)
+        if (slurm_resize_look(slurm, slurm_at(slurm, i)))
+            slurm_leave(slurm, slurm_at(slurm, i), false);
     slurm_bars_end(slurm);
     start_all(slurm);
     slurm_poll(slurm);
@@ -110,6 +113,7 @@ static void close_engine(void *state)
     commands_close(slurm->commands);
     vec_release(&slurm->releases);
     vec_release(&slurm->orphans);
+    vec_release(&slurm->returns);
     vec_release(&slurm->hosts);
     vec_release(&slurm->names);
     buf_release(&slurm->spec);
@@ -165,7 +169,8 @@ static enum firn_status apply(void *state, const struct firn_step *step,
     job = find_or_add(slurm, step->job->id);
     if (job->base.is_cancelled)
         return FIRN_OK; /* its end will be reported */
-    if (roster_move(&slurm->roster, &job->base, step->to))
+    if ((step->is_loss || !slurm_resize(slurm, job, step->to)) &&
+        roster_move(&slurm->roster, &job->base, step->to))
         slurm_leave(slurm, job, step->is_loss); /* (2) */
     slurm_wake_arm(slurm);
     return FIRN_OK;
@@ -422,6 +427,13 @@ static const struct firn_option options[] = {
      .max = 3600,
      .help = "seconds after both graces until a hanging job is killed",
      .offset = offsetof(struct slurm, force_s)},
+    {.name = "join-s",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "600",
+     .min = 0,
+     .max = 86400,
+     .help = "seconds for new processes to join a running job; 0: restart it",
+     .offset = offsetof(struct slurm, join_s)},
     {.name = "options",
      .type = FIRN_OPTION_TEXT,
      .fallback = "",

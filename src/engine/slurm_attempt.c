@@ -239,6 +239,9 @@ static bool asks_slurm(const struct slurmjob *job,
 
 static void correct(const struct slurmjob *job, struct attempt_exit *result)
 {
+    if (job->has_lost_pilot && result->end != FIRN_END_DONE &&
+        result->end != FIRN_END_CHECKPOINT)
+        *result = (struct attempt_exit){result->attempt, FIRN_END_LOST, 0};
     if (!asks_slurm(job, result))
         return;
     if (is_cancelled_by_others(job)) {
@@ -423,6 +426,8 @@ static void read_earlier(struct slurm *slurm, struct slurmjob *job)
     job->is_unread = found == ATTEMPT_UNKNOWN;
     if (job->is_unread)
         roster_unsure(&job->base, "ask", errno);
+    else if (job->request != ATTEMPT_KILL) /* it is on its nodes */
+        slurm_resize_recover(slurm, job);
     if (folder >= 0)
         close(folder);
 }
@@ -460,6 +465,8 @@ static bool see_exit(struct slurm *slurm, struct slurmjob *job,
         if (now_s < job->base.until_s || slurm->away_s > 0)
             return false;
     }
+    if (slurm_pilots_are_unclear(slurm, job))
+        return false;
     correct(job, &result);
     finish(slurm, job, &result, true);
     return true;

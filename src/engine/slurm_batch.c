@@ -98,14 +98,12 @@ static void add_options(const struct slurm *slurm, struct slurm_argv *out,
 }
 
 /* One component: all nodes with the same wants as the first. */
-static void add_component(const struct slurm *slurm, const struct slurmjob *job,
+static void add_component(const struct slurm *slurm, const char *mark,
                           struct wants *wants, size_t first,
                           const struct firn_launch *launch,
                           struct slurm_argv *out, struct arena *arena)
 {
     const struct want *like = &wants->at.at[first];
-    struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
-    char mark[SLURM_TAG_MAX];
     struct firn_buf nodes = {0};
     int nnodes = 0;
     for (size_t i = first; i < wants->at.n; i++) {
@@ -118,7 +116,6 @@ static void add_component(const struct slurm *slurm, const struct slurmjob *job,
         want->is_put = true;
         nnodes++;
     }
-    slurm_tag_print(&tag, mark);
     add_options(slurm, out, arena);
     vec_add(&out->at, arena_printf(arena, "--job-name=%s", mark));
     vec_add(&out->at, arena_printf(arena, "--comment=%s", mark));
@@ -175,16 +172,18 @@ static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
                                    (int)fmin(before_s, LONGEST_S)));
 }
 
-void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
-                      const struct firn_launch *launch, struct slurm_argv *out,
-                      struct arena *text)
+/* For an allocation of these GPUs under this mark. */
+static void add_all(const struct slurm *slurm, const struct slurmjob *job,
+                    const struct firn_alloc *gpus, const char *mark,
+                    const struct firn_launch *launch, struct slurm_argv *out,
+                    struct arena *text)
 {
     struct wants wants = {0};
     static const char *const fixed[] = {
         "--parsable",         "--export=ALL",      "--no-requeue",
         "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
         "--chdir=/"};
-    find_wants(slurm, &job->base.held, launch->is_per_node, &wants, text);
+    find_wants(slurm, gpus, launch->is_per_node, &wants, text);
     add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
@@ -196,11 +195,37 @@ void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
             continue;
         if (n++ > 0)
             vec_add(&out->at, ":");
-        add_component(slurm, job, &wants, i, launch, out, text);
+        add_component(slurm, mark, &wants, i, launch, out, text);
     }
     vec_add(&out->at, NULL);
     out->at.n--;
     vec_release(&wants.at);
+}
+
+void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
+                      const struct firn_launch *launch, struct slurm_argv *out,
+                      struct arena *text)
+{
+    struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
+    char mark[SLURM_TAG_MAX];
+    slurm_tag_print(&tag, mark);
+    add_all(slurm, job, &job->base.held, mark, launch, out, text);
+}
+
+void slurm_batch_pilot(const struct slurm *slurm, const struct slurmjob *job,
+                       const struct slurm_pilot *pilot,
+                       const struct firn_launch *launch, struct slurm_argv *out,
+                       struct arena *text)
+{
+    struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
+    struct firn_part part = pilot->part;
+    struct firn_alloc gpus = job->base.held;
+    char mark[SLURM_TAG_MAX];
+    gpus.parts = &part;
+    gpus.nparts = 1;
+    gpus.ngpus = __builtin_popcountll(part.gpus);
+    slurm_pilot_print(&tag, pilot->number, mark);
+    add_all(slurm, job, &gpus, mark, launch, out, text);
 }
 
 /* Quotes a path for a shell; false: it has control characters. */
@@ -219,10 +244,9 @@ static bool add_quoted(struct firn_buf *out, const char *text)
     return true;
 }
 
-enum firn_status slurm_batch_script(const struct slurm *slurm,
-                                    const struct slurmjob *job,
-                                    struct firn_buf *out,
-                                    struct firn_error *err)
+static enum firn_status script(const struct slurm *slurm,
+                               const struct slurmjob *job, const char *verb,
+                               struct firn_buf *out, struct firn_error *err)
 {
     char folder[4200];
     int n = snprintf(folder, sizeof folder, "%s/epoch-%lld", job->base.folder,
@@ -230,7 +254,7 @@ enum firn_status slurm_batch_script(const struct slurm *slurm,
     buf_puts(out, "#!/bin/sh\nexec ");
     bool is_good =
         n > 0 && (size_t)n < sizeof folder && add_quoted(out, slurm->program);
-    buf_puts(out, " --shepherd-slurm ");
+    buf_printf(out, " %s ", verb);
     is_good = is_good && add_quoted(out, folder);
     buf_puts(out, "\n");
     return is_good
@@ -238,4 +262,20 @@ enum firn_status slurm_batch_script(const struct slurm *slurm,
                : firn_fail(err, FIRN_EINVAL,
                            "the path of its folder is too long, or has control "
                            "characters");
+}
+
+enum firn_status slurm_batch_script(const struct slurm *slurm,
+                                    const struct slurmjob *job,
+                                    struct firn_buf *out,
+                                    struct firn_error *err)
+{
+    return script(slurm, job, "--shepherd-slurm", out, err);
+}
+
+enum firn_status slurm_batch_pilot_script(const struct slurm *slurm,
+                                          const struct slurmjob *job,
+                                          struct firn_buf *out,
+                                          struct firn_error *err)
+{
+    return script(slurm, job, "--pilot", out, err);
 }

@@ -50,6 +50,7 @@ void slurm_request(struct slurmjob *job, enum attempt_request request)
 void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
 {
     roster_unwatch(&slurm->roster, &job->base);
+    slurm_return_all(slurm, job);
     if (job->base.held.nparts > 0 && job->submit != SUBMIT_NONE &&
         job->inbox[0] == '\0') {
         struct slurm_release release = {

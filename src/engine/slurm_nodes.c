@@ -173,6 +173,7 @@ static void find_ours(const struct slurm *slurm, firn_node_id id, bool is_sure,
             add_held(&slurm->roster.jobs.at[i]->held, id, ours);
     for (size_t i = 0; i < slurm->releases.n; i++)
         add_held(&slurm->releases.at[i].held, id, ours);
+    slurm_returns_add(slurm, id, ours);
 }
 
 static int count(const uint64_t bits[BOARDS])

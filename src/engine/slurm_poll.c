@@ -25,8 +25,11 @@ static bool is_busy(const struct slurm *slurm)
         enum firn_phase phase = slurm->roster.jobs.at[i]->phase;
         if (phase == FIRN_PHASE_STARTING || phase == FIRN_PHASE_LEAVING)
             return true;
+        if (slurm_resize_is_busy(slurm_at(slurm, i)))
+            return true;
     }
-    return slurm->releases.n > 0 || slurm->orphans.n > 0 || slurm->away_s > 0;
+    return slurm->returns.n > 0 || slurm->releases.n > 0 ||
+           slurm->orphans.n > 0 || slurm->away_s > 0;
 }
 
 static void ask_queue(struct slurm *slurm, double now_s)
@@ -153,6 +156,8 @@ void slurm_answers(struct slurm *slurm)
             take_nodes(slurm, &done);
         else if (done.tag == SLURM_CMD_SUBMIT)
             slurm_submitted(slurm, &done);
+        else if (done.tag == SLURM_CMD_PILOT)
+            slurm_pilot_submitted(slurm, &done);
         else if (done.tag == SLURM_CMD_ESTIMATE)
             slurm_estimate_take(slurm, &done);
         else if (done.tag >= SLURM_CMD_INBOX)

@@ -44,7 +44,7 @@ static const struct slurm_job *find(const struct slurm_jobs *jobs,
     const struct slurm_job *found = NULL;
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
-        if (!at->is_ours || at->tag.cell != tag->cell ||
+        if (!at->is_ours || at->pilot != 0 || at->tag.cell != tag->cell ||
             at->tag.job != tag->job || at->tag.attempt != tag->attempt)
             continue;
         if (found != NULL && *id == at->id)
@@ -139,8 +139,9 @@ static void sweep(struct slurm *slurm, const struct slurm_jobs *jobs)
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         bool is_part = i > 0 && jobs->at.at[i - 1].id == at->id;
-        if (is_part || !at->is_ours || at->tag.cell != slurm->cell ||
-            slurm_state_is_over(at->state) || is_wanted(slurm, at))
+        if (is_part || !at->is_ours || at->pilot != 0 ||
+            at->tag.cell != slurm->cell || slurm_state_is_over(at->state) ||
+            is_wanted(slurm, at))
             continue;
         struct slurm_orphan *orphan = orphan_of(slurm, at);
         orphan->nseen = 1 - orphan->nseen;
@@ -180,6 +181,9 @@ void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
         return; /* no job was ever submitted */
     for (size_t i = 0; i < slurm->roster.jobs.n; i++)
         look_for(slurm, slurm_at(slurm, i), jobs, asked_s);
+    slurm_pilots_take(slurm, jobs, asked_s);
+    slurm_returns_take(slurm, jobs, asked_s);
+    slurm->queue_known_s = asked_s;
     bool is_sure = slurm_nodes_use(slurm, asked_s); /* before sweep() */
     slurm_pending_look(slurm, is_sure);
     sweep(slurm, jobs);

@@ -53,12 +53,21 @@ static bool is_passed_on(const struct slurm *slurm, const char *variable)
     return passenv_has(variable, slurm->pass_env);
 }
 
+/* What gpu_at() needs. */
+struct layout {
+    const struct slurm *slurm;
+    const struct slurmjob *job;
+};
+
 static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
 {
-    const struct slurm *slurm = arg;
-    (void)index;
+    const struct layout *layout = arg;
+    const struct slurm *slurm = layout->slurm;
     return (struct worker_gpu){
-        NULL, slurm->cluster.types[slurm->cluster.nodes[node].type].mem_gib};
+        .mem_gib =
+            slurm->cluster.types[slurm->cluster.nodes[node].type].mem_gib,
+        .address = slurm->hosts.at[node].host,
+        .pilot = slurm_pilot_of(layout->job, node, index)};
 }
 
 /* Options of the job's srun, for its shepherd: one FIRN_SRUN=--option each. */
@@ -70,11 +79,11 @@ static void add_step_options(const struct firn_launch *launch,
         vec_add(&file->common, arena_printf(&file->text, "FIRN_SRUN=%s", *at));
 }
 
-static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
-                          const struct firn_launch *launch,
-                          struct launchfile *file)
+void slurm_variables(const struct slurm *slurm, const struct slurmjob *job,
+                     const struct firn_alloc *held,
+                     const struct firn_launch *launch, struct launchfile *file)
 {
-    const struct firn_alloc *held = &job->base.held;
+    const struct layout layout = {slurm, job};
     const struct slurm_host *first = &slurm->hosts.at[held->parts[0].node];
     const struct workerenv env = {.cluster = &slurm->cluster,
                                   .job = job->base.id,
@@ -84,7 +93,7 @@ static void add_variables(const struct slurm *slurm, const struct slurmjob *job,
                                   .host = first->host,
                                   .names = slurm->names.at,
                                   .gpu = gpu_at,
-                                  .arg = slurm};
+                                  .arg = &layout};
     for (char **at = environ; *at != NULL; at++)
         if (is_passed_on(slurm, *at))
             vec_add(&file->common, *at);
@@ -165,12 +174,13 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
     struct launchfile file;
     FIRN_TRY(slurm_cell(slurm, launch->folder, err));
     roster_launch_begin(&job->base, launch, &file);
-    add_variables(slurm, job, launch, &file);
+    slurm_variables(slurm, job, &job->base.held, launch, &file);
     enum firn_status status =
         roster_prepare(&job->base, launch,
                        &(struct roster_file){&file, .is_remote = true}, err);
     launchfile_release(&file);
     FIRN_TRY(status);
+    FIRN_TRY(slurm_pilots_prepare(job, err));
     roster_watch(&slurm->roster, &job->base);
     return submit(slurm, job, launch, err);
 }

@@ -193,22 +193,62 @@ bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out)
     return true;
 }
 
+void slurm_pilot_print(const struct slurm_tag *tag, int64_t pilot,
+                       char out[SLURM_TAG_MAX])
+{
+    char mark[SLURM_TAG_MAX];
+    slurm_tag_print(tag, mark);
+    snprintf(out, SLURM_TAG_MAX, "%.*s:%" PRId64, SLURM_TAG_MAX - 22, mark,
+             pilot);
+}
+
+bool slurm_pilot_read(const char *text, size_t n, struct slurm_tag *out,
+                      int64_t *pilot)
+{
+    char again[SLURM_TAG_MAX];
+    size_t head = n;
+    while (head > 0 && text[head - 1] != ':')
+        head--;
+    if (head == 0 || n >= SLURM_TAG_MAX)
+        return false;
+    struct firn_bytes number = {text + head, n - head};
+    if (!slurm_tag_read(text, head - 1, out) ||
+        !slurm_number_read(number, INT64_MAX, pilot) || *pilot < 1)
+        return false;
+    slurm_pilot_print(out, *pilot, again); /* (2) */
+    return strlen(again) == n && memcmp(again, text, n) == 0;
+}
+
+/* Either kind of tag. */
+static bool read_any(struct firn_bytes text, struct slurm_tag *out,
+                     int64_t *pilot)
+{
+    *pilot = 0;
+    return slurm_tag_read(text.at, text.n, out) ||
+           slurm_pilot_read(text.at, text.n, out, pilot);
+}
+
 /* "comment|name": see (1). */
-static bool find_tag(struct firn_bytes tail, struct slurm_tag *out)
+static bool find_tag(struct firn_bytes tail, struct slurm_tag *out,
+                     int64_t *pilot)
 {
     struct firn_bytes comment, name = tail;
     struct slurm_tag by_comment, by_name;
+    int64_t in_comment, in_name;
     if (!take(&name, '|', &comment) ||
         (name.n > 0 && memchr(name.at, '|', name.n) != NULL))
         return false;
-    bool has_comment = slurm_tag_read(comment.at, comment.n, &by_comment);
-    bool has_name = slurm_tag_read(name.at, name.n, &by_name);
+    bool has_comment = read_any(comment, &by_comment, &in_comment);
+    bool has_name = read_any(name, &by_name, &in_name);
     if (has_comment && has_name &&
-        (by_comment.cell != by_name.cell || by_comment.job != by_name.job ||
+        (in_comment != in_name || by_comment.cell != by_name.cell ||
+         by_comment.job != by_name.job ||
          by_comment.attempt != by_name.attempt))
         return false;
-    if (has_comment || has_name)
+    if (has_comment || has_name) {
         *out = has_comment ? by_comment : by_name;
+        *pilot = has_comment ? in_comment : in_name;
+    }
     return has_comment || has_name;
 }
 
@@ -265,7 +305,7 @@ static bool read_job(struct slurm_jobs *jobs, struct firn_bytes line)
         !slurm_state_named(state.at, state.n, &job.state) || !is_text(reason) ||
         !is_hosts(nodes))
         return false;
-    job.is_ours = !is_task && find_tag(rest, &job.tag);
+    job.is_ours = !is_task && find_tag(rest, &job.tag, &job.pilot);
     job.reason = slurm_keep(&jobs->text, reason);
     job.nodes = slurm_keep(&jobs->text, nodes);
     vec_add(&jobs->at, job);

@@ -74,6 +74,12 @@ enum { SLURM_TAG_MAX = 80 };
 void slurm_tag_print(const struct slurm_tag *tag, char out[SLURM_TAG_MAX]);
 /* False: the text is not exactly a tag. */
 bool slurm_tag_read(const char *text, size_t n, struct slurm_tag *out);
+/* The tag of a further allocation of an attempt, with its number (1 or more)
+ * behind: "firn:<cell>:<job>:<attempt>:<pilot>". */
+void slurm_pilot_print(const struct slurm_tag *tag, int64_t pilot,
+                       char out[SLURM_TAG_MAX]);
+bool slurm_pilot_read(const char *text, size_t n, struct slurm_tag *out,
+                      int64_t *pilot);
 
 struct slurm_job {
     int64_t id;
@@ -82,6 +88,8 @@ struct slurm_job {
     const char *reason, *nodes; /* in the arena */
     bool is_ours;
     struct slurm_tag tag; /* when it is */
+    int64_t pilot;        /* a further allocation of its attempt; 0: it is the
+                             attempt's first */
 };
 struct slurm_jobs {
     struct arena text;

@@ -14,16 +14,22 @@
  *
  *     slurm.c                      the engine's functions
  *     slurm_poll.c                 when Slurm is asked, where answers go
+ *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
  *     slurm_pending.c              what its reasons mean
  *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
+ *     slurm_resized.c              what a resize left
+ *     slurm_pilot.c                further allocations of an attempt
  *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
  *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
  *     slurm_limits.c               what a partition allows
  *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
+ *     slurm_return.c               further allocations that go back
+ *     slurm_pilotfile.c            the list of an attempt's, on disk
+ *     slurm_pilot_table.c          their states, a pure table
  *     slurm_cell.c slurm_batch.c   the state folder's number; sbatch's
  * arguments
  */
@@ -33,7 +39,9 @@
 #include "base/buf.h"
 #include "engine/attemptfiles.h"
 #include "engine/childcmd.h"
+#include "engine/resizefile.h"
 #include "engine/roster.h"
+#include "engine/slurm_pilot_table.h"
 #include "engine/slurmtext.h"
 
 /* Tags of commands. */
@@ -43,6 +51,7 @@ enum slurm_command {
     SLURM_CMD_SUBMIT, /* about: job, more: attempt */
     SLURM_CMD_CANCEL,
     SLURM_CMD_ESTIMATE,
+    SLURM_CMD_PILOT, /* about: job, more: slurm_pilot_key() */
     SLURM_CMD_INBOX, /* this tag and all above it: slurm_inbox.c */
 };
 
@@ -56,8 +65,41 @@ enum slurm_submit {
 
 enum { SLURM_KEY_MAX = 104 };
 
+/* A further allocation of an attempt: slurm_pilot.c. */
+struct slurm_pilot {
+    int64_t number; /* 1, 2, ... in its attempt, never used again */
+    enum pilot_state state;
+    struct firn_part part; /* GPUs of one node */
+    int64_t slurm_id;      /* 0: not known */
+    double asked_s;        /* when it was asked for, or found again */
+    double known_s;        /* answers to questions asked earlier do not count */
+    double settle_s;       /* when a missing one counts as never submitted */
+    int nmissing;
+    char reason[64]; /* Slurm's reason why it is pending */
+};
+
+/* One that goes back to Slurm. */
+struct slurm_return {
+    struct slurm_tag tag;
+    struct slurm_pilot pilot;
+    double cancel_s;
+};
+
 struct slurmjob {
     struct rosterjob base;
+
+    /* Resizes of the current attempt without a stop: slurm_resize.c. */
+    VEC(struct slurm_pilot) pilots;
+    int64_t npilots;       /* the last number */
+    int64_t nresizes;      /* the last resize that was ordered */
+    struct firn_alloc own; /* GPUs of its first allocation */
+    struct firn_alloc before,
+        after;           /* of the resize under way; none: nothing */
+    double waits_s;      /* since when it wants other GPUs; 0: it does not */
+    double again_s;      /* no further allocation is asked for before */
+    bool has_lost_pilot; /* Slurm took one in which workers trained */
+    bool must_restart;   /* for its next size */
+    double ended_s;      /* since when it has ended, with pilots */
 
     /* The current attempt. */
     bool has_pid;
@@ -139,6 +181,8 @@ struct slurm_bar {
 };
 
 struct slurm_inbox;
+struct launchfile;
+enum { SLURM_WHYS = 64 }; /* texts of events that are not read yet */
 
 struct slurm {
     /* Options. */
@@ -147,7 +191,7 @@ struct slurm {
     char memory[FIRN_TEXT_MAX], program[FIRN_TEXT_MAX], path[FIRN_TEXT_MAX];
     char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
     char state[FIRN_TEXT_MAX];           /* the host's folder; "": none */
-    double poll_s, limit_s, force_s;
+    double poll_s, limit_s, force_s, join_s;
     bool asks_unlimited; /* the partition has a DefaultTime and no MaxTime */
     char allow_accounts[FIRN_TEXT_MAX], deny_accounts[FIRN_TEXT_MAX];
 
@@ -165,11 +209,15 @@ struct slurm {
     struct roster roster; /* its jobs */
     VEC(struct slurm_release) releases;
     VEC(struct slurm_orphan) orphans;
+    VEC(struct slurm_return) returns;
+    char why[SLURM_WHYS][200];
+    unsigned nwhy;
     VEC(struct slurm_bar) bars;
     bool has_looked;  /* slurm_nodes_first() is done */
     bool has_changes; /* a file appeared in a watched folder */
 
     double queue_asked_s; /* when the queue was last asked for */
+    double queue_known_s; /* when the last answer had been asked for */
     double queue_due_s, nodes_due_s, estimate_due_s;
     double used_s;       /* when the hosts' `used` came; 0: already evaluated */
     char queue_mark[24]; /* at the end of each record of the queue */
@@ -368,6 +416,94 @@ void slurm_launch(struct slurm *slurm, struct slurmjob *job);
 /* sbatch ended. */
 void slurm_submitted(struct slurm *slurm, const struct command_done *done);
 
+/* The workers' variables on these GPUs. */
+void slurm_variables(const struct slurm *slurm, const struct slurmjob *job,
+                     const struct firn_alloc *held,
+                     const struct firn_launch *launch, struct launchfile *file);
+
+/* --- slurm_resize.c: an attempt changes its size as it runs -------------- */
+
+/* A step to other GPUs. False: it has to be restarted for that. */
+bool slurm_resize(struct slurm *slurm, struct slurmjob *job,
+                  const struct firn_alloc *to);
+/* Does what is due. True: the job has to be restarted. */
+bool slurm_resize_look(struct slurm *slurm, struct slurmjob *job);
+
+/* --- slurm_resized.c: what a resize left, and what a crash left ----------- */
+
+/* The GPUs on which the attempt trains now; release it. */
+struct firn_alloc slurm_resized_trains(const struct slurmjob *job);
+/* The GPUs of all its allocations become what it holds. */
+void slurm_resized_hold(struct slurmjob *job);
+/* Reads whether the resize under way is over. */
+void slurm_resized_look(struct slurm *slurm, struct slurmjob *job);
+void slurm_resized_report(struct slurm *slurm, const struct slurmjob *job,
+                          const struct resized *resized);
+/* An attempt of an earlier firnd. */
+void slurm_resize_recover(struct slurm *slurm, struct slurmjob *job);
+/* The attempt has ended, and Slurm may not have said yet whether it took one of
+ * its pilots. */
+bool slurm_pilots_are_unclear(struct slurm *slurm, struct slurmjob *job);
+/* Further allocations are awaited, or a resize is under way. */
+static inline bool slurm_resize_is_busy(const struct slurmjob *job)
+{
+    return job->waits_s > 0 || job->after.nparts > 0;
+}
+
+/* --- slurm_pilot.c: further allocations ----------------------------------- */
+
+/* Writes the list down, then asks Slurm for these GPUs. */
+enum firn_status slurm_pilot_ask(struct slurm *slurm, struct slurmjob *job,
+                                 const struct firn_part *part,
+                                 struct firn_error *err);
+/* sbatch ended. */
+void slurm_pilot_submitted(struct slurm *slurm,
+                           const struct command_done *done);
+/* Something happened to pilot `i` of the job, which may be gone afterwards. */
+void slurm_pilot_happens(struct slurm *slurm, struct slurmjob *job, size_t i,
+                         enum pilot_event event);
+/* The same for all pilots of the job in this state. */
+void slurm_pilots_happen(struct slurm *slurm, struct slurmjob *job,
+                         enum pilot_state state, enum pilot_event event);
+/* Compares squeue's answer with all pilots. */
+void slurm_pilots_take(struct slurm *slurm, const struct slurm_jobs *jobs,
+                       double asked_s);
+
+/* --- slurm_return.c: allocations that go back ----------------------------- */
+
+/* Cancels a pilot until Slurm does not have it any more. */
+void slurm_return(struct slurm *slurm, const struct slurmjob *job,
+                  const struct slurm_pilot *pilot);
+/* The attempt is over: all its pilots go back. */
+void slurm_return_all(struct slurm *slurm, struct slurmjob *job);
+/* Compares squeue's answer with them, and with pilots of no current attempt. */
+void slurm_returns_take(struct slurm *slurm, const struct slurm_jobs *jobs,
+                        double asked_s);
+/* sbatch has told the number of one. */
+void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
+                        int64_t number, int64_t slurm_id);
+/* Adds their GPUs. */
+void slurm_returns_add(const struct slurm *slurm, firn_node_id node,
+                       uint64_t ours[16]);
+/* Of several jobs with this tag the one that is not over; NULL: none. */
+const struct slurm_job *slurm_pilot_find(const struct slurm_jobs *jobs,
+                                         const struct slurm_tag *tag,
+                                         int64_t number);
+
+/* --- slurm_pilotfile.c: their list on disk -------------------------------- */
+
+enum firn_status slurm_pilots_write(const struct slurmjob *job,
+                                    struct firn_error *err);
+/* Replaces the list in memory; all are ASKED. */
+enum attempt_found slurm_pilots_read(struct slurmjob *job);
+/* Before an attempt: writes down which GPUs its first allocation has. */
+enum firn_status slurm_pilots_prepare(struct slurmjob *job,
+                                      struct firn_error *err);
+/* Slurm's number of the pilot into which a resize under way puts a worker on
+ * this GPU; 0: none. */
+int64_t slurm_pilot_of(const struct slurmjob *job, firn_node_id node,
+                       int index);
+
 /* --- slurm_batch.c: sbatch's arguments ----------------------------------- */
 
 /* Texts lie in the arena. */
@@ -377,6 +513,14 @@ struct slurm_argv {
 void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
                       const struct firn_launch *launch, struct slurm_argv *out,
                       struct arena *text);
+void slurm_batch_pilot(const struct slurm *slurm, const struct slurmjob *job,
+                       const struct slurm_pilot *pilot,
+                       const struct firn_launch *launch, struct slurm_argv *out,
+                       struct arena *text);
+enum firn_status slurm_batch_pilot_script(const struct slurm *slurm,
+                                          const struct slurmjob *job,
+                                          struct firn_buf *out,
+                                          struct firn_error *err);
 /* The script for sbatch; FIRN_EINVAL: a path that a script cannot hold. */
 enum firn_status slurm_batch_script(const struct slurm *slurm,
                                     const struct slurmjob *job,

@@ -191,6 +191,12 @@ static void add_workers(const struct workerenv *env,
         if (env->names != NULL)
             launchfile_add_own(out, arena_printf(&out->text, "FIRN_NODE=%s",
                                                  env->names[place->id]));
+        if (place->gpu.address != NULL)
+            launchfile_add_own(out, arena_printf(&out->text, "FIRN_HOST=%s",
+                                                 place->gpu.address));
+        if (place->gpu.pilot > 0)
+            launchfile_add_own(out, arena_printf(&out->text, "FIRN_PILOT=%lld",
+                                                 (long long)place->gpu.pilot));
     }
 }
 

@@ -17,6 +17,9 @@ struct worker_gpu {
     const char *visible; /* for CUDA_VISIBLE_DEVICES; NULL for all GPUs: the
                           * engine does not set that variable */
     double mem_gib;
+    const char *address; /* of its host, for FIRN_HOST; NULL: not set */
+    int64_t pilot;       /* Slurm's job that a joiner's step runs in, for
+                          * FIRN_PILOT; 0: no joiner */
 };
 
 struct workerenv {

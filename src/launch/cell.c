@@ -1,7 +1,13 @@
 /* cell.c - mkdir, limits, cgroup.procs, kill, rmdir: see the header.
+ *
+ * In version 1 a limit is a file of the controller's own hierarchy, in version
+ * 2 all are files of one folder; the devices of version 2 are a program
+ * (launch/devices.h). limits[] is the table: what asks for a limit, and how it
+ * is set.
  */
 #define _GNU_SOURCE
 #include "launch/cell.h"
+#include "launch/devices.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,17 +18,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { NAME = 80, FOLDER = 160, CPU_PERIOD_US = 100000 };
+enum { NAME = 80, ABOVE = 120, FOLDER = 220, CPU_PERIOD_US = 100000 };
 
 /* Where groups are made: one place in version 2, one for each controller in
  * version 1. */
 static struct place {
-    const char *folder;     /* of all groups of firn */
+    char folder[ABOVE];     /* of all groups of firn */
     const char *controller; /* NULL: all of version 2 */
-} places[3];
+} places[5];
 static size_t nplaces;
 static int version;
 static struct cell_limits limits;
+static bool closes_gpus;
 
 static bool put(const char *folder, const char *file, const char *text)
 {
@@ -48,26 +55,13 @@ static bool make(const char *folder)
     return mkdir(folder, 0755) == 0 || errno == EEXIST;
 }
 
-static void use(const char *folder, const char *controller)
-{
-    if (make(folder))
-        places[nplaces++] = (struct place){folder, controller};
-}
-
 /* --- limits --------------------------------------------------------------- */
-
-/* The limit of a controller; 0: none. */
-static int64_t limit_of(const char *controller)
-{
-    return strcmp(controller, "memory") == 0 ? limits.memory_bytes
-           : strcmp(controller, "pids") == 0 ? limits.pids
-                                             : limits.cpus;
-}
 
 /* Swap would only make a job slow that needs more than it may have. A host
  * without an account of swap has no such file. */
-static bool limit_memory(const char *folder)
+static bool limit_memory(const char *folder, struct cell_gpus gpus)
 {
+    (void)gpus;
     bool is_set = put_number(
         folder, version == 2 ? "memory.max" : "memory.limit_in_bytes",
         limits.memory_bytes);
@@ -78,9 +72,16 @@ static bool limit_memory(const char *folder)
     return is_set;
 }
 
-static bool limit_cpus(const char *folder)
+static bool limit_pids(const char *folder, struct cell_gpus gpus)
+{
+    (void)gpus;
+    return put_number(folder, "pids.max", limits.pids);
+}
+
+static bool limit_cpus(const char *folder, struct cell_gpus gpus)
 {
     char text[64];
+    (void)gpus;
     if (version == 1)
         return put_number(folder, "cpu.cfs_period_us", CPU_PERIOD_US) &&
                put_number(folder, "cpu.cfs_quota_us",
@@ -90,61 +91,170 @@ static bool limit_cpus(const char *folder)
     return put(folder, "cpu.max", text);
 }
 
-static bool limit(const char *folder, const char *controller)
+/* The text of a file of the group above; "": none. */
+static void read_above(const char *folder, const char *file,
+                       char out[CPUS_TEXT])
 {
-    if (limit_of(controller) == 0)
-        return true;
-    if (strcmp(controller, "memory") == 0)
-        return limit_memory(folder);
-    return strcmp(controller, "pids") == 0
-               ? put_number(folder, "pids.max", limits.pids)
-               : limit_cpus(folder);
+    char path[FOLDER + 60];
+    snprintf(path, sizeof path, "%s/../%s", folder, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, CPUS_TEXT - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    out[n > 0 ? n : 0] = '\0';
 }
 
-static bool limit_all(const char *folder, const char *controller)
+/* In version 1 a group has no memory node until it is given some. */
+static bool copy_mems(const char *folder)
 {
-    if (controller != NULL)
-        return limit(folder, controller);
-    return limit(folder, "memory") && limit(folder, "pids") &&
-           limit(folder, "cpu");
+    char mems[CPUS_TEXT];
+    read_above(folder, "cpuset.mems", mems);
+    return version == 2 || put(folder, "cpuset.mems", mems);
+}
+
+static bool limit_cpuset(const char *folder, struct cell_gpus gpus)
+{
+    char text[CPUS_TEXT];
+    struct cpus own = limits.cpuset;
+    if (limits.cpus_per_gpu > 0 &&
+        !cpus_of_gpus(&limits.cpuset, gpus.places, (size_t)limits.cpus_per_gpu,
+                      &own))
+        return false;
+    cpus_write(&own, text);
+    return copy_mems(folder) && put(folder, "cpuset.cpus", text);
+}
+
+static bool limit_devices(const char *folder, struct cell_gpus gpus)
+{
+    return version == 2 ? devices_set_v2(folder, gpus.devices)
+                        : devices_set_v1(folder, gpus.devices);
+}
+
+static bool wants_memory(void)
+{
+    return limits.memory_bytes > 0;
+}
+
+static bool wants_pids(void)
+{
+    return limits.pids > 0;
+}
+
+static bool wants_cpus(void)
+{
+    return limits.cpus > 0;
+}
+
+static bool wants_cpuset(void)
+{
+    return limits.cpuset.n > 0;
+}
+
+static bool wants_devices(void)
+{
+    return closes_gpus;
+}
+
+static const struct limit {
+    const char *controller;
+    bool (*is_wanted)(void);
+    bool (*set)(const char *folder, struct cell_gpus gpus);
+    bool follows_gpus; /* it is set again when the attempt has other GPUs */
+} table[] = {{"memory", wants_memory, limit_memory, false},
+             {"pids", wants_pids, limit_pids, false},
+             {"cpu", wants_cpus, limit_cpus, false},
+             {"cpuset", wants_cpuset, limit_cpuset, true},
+             {"devices", wants_devices, limit_devices, true}};
+enum { NTABLE = sizeof table / sizeof *table };
+
+/* Sets the limits of a controller (NULL: all); *any: was one asked for? */
+static bool limit(const char *folder, const char *controller,
+                  struct cell_gpus gpus, bool only_gpus, bool *any)
+{
+    bool is_set = true;
+    for (size_t i = 0; i < NTABLE; i++) {
+        const struct limit *one = &table[i];
+        if (!one->is_wanted() || (only_gpus && !one->follows_gpus) ||
+            (controller != NULL && strcmp(controller, one->controller) != 0))
+            continue;
+        *any = true;
+        is_set = is_set && one->set(folder, gpus);
+    }
+    return is_set;
 }
 
 /* --- groups --------------------------------------------------------------- */
 
-/* In version 2 a controller must be handed down from the root. */
-static bool has_controller(const char *controller)
+static void use(const char *root, const char *controller)
 {
-    char word[16];
-    if (version == 2) {
-        snprintf(word, sizeof word, "+%s", controller);
-        put("/sys/fs/cgroup", "cgroup.subtree_control", word);
-        return put(places[0].folder, "cgroup.subtree_control", word);
-    }
-    for (size_t i = 0; i < nplaces; i++)
-        if (strcmp(places[i].controller, controller) == 0)
-            return true;
-    return false;
+    struct place *place = &places[nplaces];
+    int n = snprintf(place->folder, sizeof place->folder, "%s%s%s/firn", root,
+                     controller != NULL ? "/" : "",
+                     controller != NULL ? controller : "");
+    place->controller = controller;
+    if (n > 0 && (size_t)n < sizeof place->folder && make(place->folder))
+        nplaces++;
 }
 
-int cell_open(const struct cell_limits *wanted, const char **lacks)
+static const struct place *place_of(const char *controller)
 {
-    static const char *const controllers[] = {"memory", "pids", "cpu"};
+    for (size_t i = 0; i < nplaces; i++)
+        if (version == 2 || strcmp(places[i].controller, controller) == 0)
+            return &places[i];
+    return NULL;
+}
+
+/* In version 2 a controller must be handed down from the root. In version 1 a
+ * group of processors needs some before one below it can have them. */
+static bool has_controller(const char *root, const char *controller)
+{
+    char word[16], text[CPUS_TEXT];
+    const struct place *place = place_of(controller);
+    bool is_devices = strcmp(controller, "devices") == 0;
+    if (place == NULL)
+        return false;
+    if (is_devices)
+        return version == 2 ? devices_can_v2(place->folder)
+                            : devices_can_v1(place->folder);
+    if (version == 2) {
+        snprintf(word, sizeof word, "+%s", controller);
+        put(root, "cgroup.subtree_control", word);
+        return put(place->folder, "cgroup.subtree_control", word);
+    }
+    if (strcmp(controller, "cpuset") != 0)
+        return true;
+    read_above(place->folder, "cpuset.cpus", text);
+    return copy_mems(place->folder) && put(place->folder, "cpuset.cpus", text);
+}
+
+int cell_open(const char *root, const struct cell_limits *wanted,
+              const char **lacks, bool *closes)
+{
+    char unified[ABOVE + 40];
     limits = *wanted;
+    if (limits.cpus_per_gpu > 0 && limits.cpuset.n == 0)
+        cpus_here(&limits.cpuset);
+    closes_gpus = limits.devices != CELL_ALL;
     nplaces = 0;
     *lacks = NULL;
-    if (access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0) {
-        use("/sys/fs/cgroup/firn", NULL);
-        version = nplaces > 0 ? 2 : 0;
-    } else {
-        use("/sys/fs/cgroup/pids/firn", "pids");
-        use("/sys/fs/cgroup/memory/firn", "memory");
-        use("/sys/fs/cgroup/cpu/firn", "cpu");
-        version = nplaces > 0 ? 1 : 0;
-    }
-    for (size_t i = 0; i < sizeof controllers / sizeof *controllers; i++)
-        if (limit_of(controllers[i]) > 0 &&
-            (version == 0 || !has_controller(controllers[i])))
-            *lacks = controllers[i];
+    snprintf(unified, sizeof unified, "%s/cgroup.controllers", root);
+    if (access(unified, F_OK) == 0)
+        use(root, NULL);
+    else
+        for (size_t i = 0; i < NTABLE; i++)
+            if (table[i].is_wanted != wants_cpuset || wants_cpuset())
+                use(root, table[i].controller); /* none enters an empty set */
+    version = nplaces == 0 ? 0 : places[0].controller == NULL ? 2 : 1;
+    for (size_t i = 0; i < NTABLE; i++)
+        if (table[i].is_wanted() &&
+            (version == 0 || !has_controller(root, table[i].controller))) {
+            if (table[i].is_wanted == wants_devices)
+                closes_gpus = false;
+            if (table[i].is_wanted != wants_devices ||
+                limits.devices == CELL_OWN)
+                *lacks = table[i].controller;
+        }
+    *closes = closes_gpus;
     return version;
 }
 
@@ -162,24 +272,45 @@ static bool give(const char *folder, uid_t uid, gid_t gid)
     return is_given;
 }
 
-bool cell_enter(const char *mark, int job, int64_t attempt, uid_t uid,
-                gid_t gid)
+static void name_folder(char out[FOLDER], const struct place *place,
+                        const char *mark, int job, int64_t attempt)
+{
+    snprintf(out, FOLDER, "%.119s/%.20s-%d-%lld", place->folder, mark, job,
+             (long long)attempt);
+}
+
+bool cell_enter(const char *mark, int job, int64_t attempt,
+                struct cell_gpus gpus, uid_t uid, gid_t gid)
 {
     bool is_limited = true;
     for (size_t i = 0; i < nplaces; i++) {
         char folder[FOLDER];
-        snprintf(folder, sizeof folder, "%s/%.20s-%d-%lld", places[i].folder,
-                 mark, job, (long long)attempt);
+        bool has_limit = false;
+        name_folder(folder, &places[i], mark, job, attempt);
         bool is_made = make(folder);
-        bool is_set = is_made && limit_all(folder, places[i].controller);
+        bool is_set =
+            limit(folder, places[i].controller, gpus, false, &has_limit) &&
+            is_made;
         bool is_in = is_made && (version == 1 || give(folder, uid, gid)) &&
                      put(folder, "cgroup.procs", "0");
-        bool has_limit = version == 2
-                             ? limits.memory_bytes + limits.pids + limits.cpus
-                             : limit_of(places[i].controller);
         is_limited = is_limited && (!has_limit || (is_set && is_in)); /* (1) */
         if (is_made && !is_in)
             rmdir(folder);
+    }
+    return is_limited;
+}
+
+bool cell_change(const char *mark, int job, int64_t attempt,
+                 struct cell_gpus gpus)
+{
+    bool is_limited = true;
+    for (size_t i = 0; i < nplaces; i++) {
+        char folder[FOLDER];
+        bool has_limit = false;
+        name_folder(folder, &places[i], mark, job, attempt);
+        bool is_set =
+            limit(folder, places[i].controller, gpus, true, &has_limit);
+        is_limited = is_limited && (!has_limit || is_set);
     }
     return is_limited;
 }
@@ -248,7 +379,7 @@ static long end_in(const char *above, const char *mark, int job)
             strlen(e->d_name) >= NAME)
             continue;
         bool is_job = is_of_job(e->d_name, mark, job);
-        snprintf(folder, sizeof folder, "%.70s/%.80s", above, e->d_name);
+        snprintf(folder, sizeof folder, "%.119s/%.80s", above, e->d_name);
         if (is_job)
             kill_all(folder);
         remove_below(folder);

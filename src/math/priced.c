@@ -322,7 +322,8 @@ static int find_prices(struct work *work, struct arena *scratch)
  * Invariant: each step of fill and swap raises the value, so they end; the
  * number of swaps is bounded all the same.
  *
- * Cost: O(options) for each change made, O(options + units) for each swap.
+ * Cost: O(options) for each change made, O(options + units of the largest
+ * option) for each swap.
  */
 
 static const struct option nothing = {-1, 0, 0, PRICED_NONE};
@@ -435,19 +436,32 @@ static void add_way(struct ways *ways, struct way way)
     }
 }
 
-/* For each pool and d, how to have at least d units free in that pool. */
+/* For each pool and d, how to have at least d units free in that pool. While a
+ * pool has more units free than any option takes, no swap is needed there: fill
+ * has given them. Otherwise free units and those that a change brings back are
+ * fewer than twice the units of the largest option, so a table costs what the
+ * options take, however large the pool is. */
 struct table {
     struct ways *ways;
     int first[PRICED_POOLS_MAX]; /* where a pool's begin */
+    int most[PRICED_POOLS_MAX];  /* units of the pool's largest option */
+    int last[PRICED_POOLS_MAX];  /* the largest d */
 };
 
 static struct table new_table(const struct work *work, struct arena *scratch)
 {
     struct table table = {0};
     size_t n = 0;
+    for (int k = 0; k < work->first[work->n]; k++) {
+        int pool = work->option[k].pool, units = work->option[k].units;
+        if (units > table.most[pool])
+            table.most[pool] = units;
+    }
     for (int p = 0; p < work->npools; p++) {
+        int twice = 2 * table.most[p];
+        table.last[p] = work->capacity[p] < twice ? work->capacity[p] : twice;
         table.first[p] = (int)n;
-        n += (size_t)work->capacity[p] + 1;
+        n += (size_t)table.last[p] + 1;
     }
     table.ways = arena_alloc(scratch, (n + 1) * sizeof *table.ways);
     return table;
@@ -458,15 +472,21 @@ static struct ways *ways_of(const struct table *table, int pool, int units)
     return &table->ways[table->first[pool] + units];
 }
 
+/* Has the pool units for every option? */
+static bool is_ample(const struct work *work, const struct table *table, int p)
+{
+    return work->free[p] >= table->most[p];
+}
+
 static void list_ways(const struct work *work, const struct table *table)
 {
     const struct way never = {-1, PRICED_NONE, INFINITY};
     for (int p = 0; p < work->npools; p++)
-        for (int d = 0; d <= work->capacity[p]; d++)
+        for (int d = 0; d <= table->last[p]; d++)
             *ways_of(table, p, d) = (struct ways){{never, never}};
     for (int i = 0; i < work->n; i++) {
         const struct option *from = option_of(work, work->chosen[i]);
-        if (from->units == 0)
+        if (from->units == 0 || is_ample(work, table, from->pool))
             continue;
         for (int k = work->first[i] - 1; k < work->first[i + 1]; k++) {
             int which = k < work->first[i] ? PRICED_NONE : k;
@@ -481,7 +501,7 @@ static void list_ways(const struct work *work, const struct table *table)
         }
     }
     for (int p = 0; p < work->npools; p++)
-        for (int d = work->capacity[p]; d > 0; d--)
+        for (int d = table->last[p]; d > 0; d--)
             for (int k = 0; k < 2; k++) {
                 struct way way = ways_of(table, p, d)->at[k];
                 if (way.item >= 0)
@@ -499,7 +519,8 @@ static bool swap_one(struct work *work, const struct table *table)
         for (int k = work->first[i]; k < work->first[i + 1]; k++) {
             const struct option *to = &work->option[k];
             int need = extra(from, to);
-            if (need <= 0 || to->value - from->value <= best.score)
+            if (need <= work->free[to->pool] ||
+                to->value - from->value <= best.score)
                 continue;
             const struct way *way = ways_of(table, to->pool, need)->at;
             if (way->item == i)

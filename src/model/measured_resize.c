@@ -8,8 +8,8 @@
  *     resize_prepare_s  median time until the new processes were ready, of the
  *                       resizes that had any
  *
- * on every type of GPU: state goes through the memory of the host, and nearly
- * all of the preparation is host work. The slowdown of steps meanwhile was not
+ * on every type of GPU: the pause is mostly the first step in the new layout,
+ * and nearly all of the preparation is host work. The slowdown of steps meanwhile was not
  * measured: resize_slowdown is left out. Other applications were not measured
  * and get nothing.
  *

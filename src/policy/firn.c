@@ -94,9 +94,10 @@ static const struct firn_option options[] = {
               "jobs of unknown memory share too"),
     FIRN_NUMBER(struct one, rules.slow_most, "slowdown", "1.2", 1, 100,
                 "the most that a shared GPU may slow down either job, where "
-                "that was measured"),
-    FIRN_NUMBER(struct one, rules.share_min, "share-min", "1", 0, 100,
-                "times that a guest must gain more than its host loses"),
+                "that was measured and the host could have fewer GPUs"),
+    FIRN_NUMBER(struct one, rules.share_min, "share-min", "0.5", 0, 100,
+                "how much a second that the host loses counts against the "
+                "seconds that all others gain"),
     FIRN_BOOL(struct one, rules.merge, "merge", "yes",
               "fine-tuning jobs may be trained together or after each other"),
     FIRN_NUMBER(struct one, rules.gather_s, "gather", "120", 0, 1e6,
@@ -213,12 +214,12 @@ static void seat_all(struct one_round *round)
 /* ---- the decision ---- */
 
 /* Enters the jobs that came since the last decision; the plan is empty. */
-static void meet_new(const struct one_round *round)
+static void meet_new(const struct one_round *round, bool is_first)
 {
     struct one *one = round->one;
     const struct firn_job *const *waiting = firn_view_waiting(round->view);
     size_t n = round->view->nwaiting;
-    if (!one->rounds.has_begun) { /* also those that run */
+    if (is_first) { /* also those that run */
         waiting = firn_view_jobs(round->view);
         n = round->view->njobs;
     }
@@ -230,32 +231,48 @@ static void meet_new(const struct one_round *round)
     one_queue_jobs(one, round->view, round->plan);
 }
 
+void one_decide(struct one_round *round)
+{
+    struct one *one = round->one;
+    const struct firn_view *view = round->view;
+    bool is_first = !one->rounds.has_begun;
+    round->is_again = !is_first && view->now_s == one->rounds.last_s;
+    if (!rounds_begin(&one->rounds, view->now_s,
+                      one->rounds.last_s + one_gap_s(one, view))) {
+        firn_plan_keep_all(round->plan);
+        return;
+    }
+    meet_new(round, is_first);
+    if (!round->is_again) {
+        one->was_tight = one->is_tight;
+        one->was_calm = one->is_calm;
+    }
+    if (one_is_many(one, view)) {
+        one_window(round);
+    } else {
+        round->jobs = firn_view_jobs(view);
+        round->njobs = view->njobs;
+    }
+    seat_all(round);
+    one_match(round);
+    for (size_t i = 0; i < round->n; i++) {
+        one_menu(round, &round->seats[i]);
+        one_hold_back(round, &round->seats[i]);
+    }
+    one_worth(round);
+    one->tail_s = INFINITY;
+    one_assign(round);
+    one_mix(round);
+    one_share(round);
+    one_explain(round);
+    one_loosen(round);
+}
+
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
-    struct one *one = state;
-    struct one_round round = {.one = one, .view = view, .plan = plan};
-    meet_new(&round);
-    if (one_gap_s(one, view) > 0) {
-        if (!one_window(&round))
-            return FIRN_OK;
-    } else {
-        rounds_begin(&one->rounds, view->now_s, view->now_s);
-        round.jobs = firn_view_jobs(view);
-        round.njobs = view->njobs;
-    }
-    seat_all(&round);
-    one_match(&round);
-    for (size_t i = 0; i < round.n; i++) {
-        one_menu(&round, &round.seats[i]);
-        one_hold_back(&round, &round.seats[i]);
-    }
-    one_worth(&round);
-    one_assign(&round);
-    one_mix(&round);
-    one_share(&round);
-    one_explain(&round);
-    one_loosen(&round);
+    struct one_round round = {.one = state, .view = view, .plan = plan};
+    one_decide(&round);
     return FIRN_OK;
 }
 
@@ -269,7 +286,8 @@ static double wake_s(const void *state, const struct firn_view *view)
            gap_s = one_gap_s(one, view);
     if (view->njobs == 0)
         return INFINITY;
-    return gap_s > 0 ? one->rounds.last_s + gap_s : view->now_s + every_s;
+    return gap_s > 0 ? one->rounds.last_s + gap_s
+                     : fmin(view->now_s + every_s, one->tail_s);
 }
 
 static enum firn_status init(void *state, struct firn_error *err)
@@ -277,6 +295,7 @@ static enum firn_status init(void *state, struct firn_error *err)
     struct one *one = state;
     (void)err;
     one->window_from = one->window_to = FIRN_NO_JOB;
+    one->tail_s = INFINITY;
     for (int i = 0; i < ONE_TASKS; i++)
         one->ended[i] = FIRN_NO_JOB;
     return FIRN_OK;
@@ -294,12 +313,15 @@ static void fini(void *state)
 static void save(const void *state, struct firn_buf *out)
 {
     const struct one *one = state;
-    keep_begin(out, "policy firn", 1);
+    keep_begin(out, "policy firn", 2);
     rounds_save(&one->rounds, out);
     keep_int(out, one->window_from);
     keep_int(out, one->window_to);
     keep_int(out, one->was_tight);
     keep_int(out, one->is_tight);
+    keep_int(out, one->was_calm);
+    keep_int(out, one->is_calm);
+    keep_int(out, one->is_filling);
     one_past_save(one, out);
     one_queue_save(&one->queue, out);
 }
@@ -310,7 +332,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
     struct one *one = state;
     struct one *fresh = mem_new(1, sizeof *fresh);
     struct keep keep;
-    enum firn_status status = keep_open(&keep, in, "policy firn", 1, err);
+    enum firn_status status = keep_open(&keep, in, "policy firn", 2, err);
     if (status == FIRN_OK) {
         init(fresh, err);
         fresh->rules = one->rules;
@@ -319,6 +341,9 @@ static enum firn_status load(void *state, struct firn_bytes in,
         fresh->window_to = (int)keep_read_int(&keep, FIRN_NO_JOB, INT32_MAX);
         fresh->was_tight = keep_read_int(&keep, 0, 1);
         fresh->is_tight = keep_read_int(&keep, 0, 1);
+        fresh->was_calm = keep_read_int(&keep, 0, INT32_MAX);
+        fresh->is_calm = keep_read_int(&keep, 0, INT32_MAX);
+        fresh->is_filling = keep_read_int(&keep, 0, 1);
         one_past_load(fresh, &keep);
         one_queue_load(&fresh->queue, &keep);
         status = keep_close(&keep, err);

@@ -81,7 +81,11 @@ struct one {
                                          * and of the latest one */
     bool was_tight, is_tight; /* some job would have used more GPUs, before the
                                * latest decision and in it */
-    bool gathers; /* fine-tuning jobs waited at the latest decision */
+    long was_calm, is_calm;   /* running jobs in a row, by windows, that had
+                               * their best way; then and now */
+    bool is_filling;          /* the latest decision started many jobs */
+    bool gathers;  /* fine-tuning jobs waited at the latest decision */
+    double tail_s; /* when a waiting job may start beside the end of another */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
     struct one_queue queue;
@@ -119,7 +123,8 @@ struct one_seat {
     int chosen; /* choice, or ONE_NONE */
     int pinned; /* the choice that it must have, or ONE_NONE */
     bool is_placed, is_due, is_settled;
-    bool is_sheltered;             /* is due, and has GPUs set aside */
+    bool is_sheltered; /* is due, and has GPUs set aside */
+    bool is_supple; /* can be resized without a stop, and has somewhere to go */
     firn_type_id held_type;        /* ONE_NONE: nothing, or several */
     int elsewhere[FIRN_TYPES_MAX]; /* of a held mixed choice: GPUs that are not
                                     * of its type */
@@ -128,35 +133,43 @@ struct one_seat {
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */
     double cost_s, change_s;    /* of a restart, of a change while it runs */
-    double first_s;             /* of its first start, if that is to come */
-    double gain;                /* by the weights it begins with; 1: none */
-    firn_job_id after;          /* whose weights these are, or FIRN_NO_JOB */
-    double due_s; /* when it must run at the latest; infinity: never */
+    double prepare_s;  /* of a change while it runs: until new GPUs are used */
+    double first_s;    /* of its first start, if that is to come */
+    double start_s;    /* before it trains, where starts are charged */
+    double gain;       /* by the weights it begins with; 1: none */
+    firn_job_id after; /* whose weights these are, or FIRN_NO_JOB */
+    double due_s;      /* when it must run at the latest; infinity: never */
 };
 
 struct one_round {
     struct one *one;
     const struct firn_view *view;
     struct firn_plan *plan;
+    bool is_again; /* the decision of the same moment, asked for again */
     const struct firn_job *const *jobs; /* that are looked at, by id */
     size_t njobs;
     struct one_seat *seats;
     size_t n;
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
+    double nbehind;               /* jobs that wait to share, less one */
 };
 
+/* The whole decision; `round` has the policy, the view and the plan, and gets
+ * the seats. */
+void one_decide(struct one_round *round);
 /* Is nothing done of it yet? */
 bool one_is_fresh(const struct one_round *round, const struct firn_job *job);
 /* A job that is looked at, or NULL. */
 const struct firn_job *one_job(const struct one_round *round, firn_job_id id);
 
 /* firn_window.c */
+/* Are there too many jobs to look at all of them? */
+bool one_is_many(const struct one *one, const struct firn_view *view);
 /* Seconds between two decisions on as many jobs. */
 double one_gap_s(const struct one *one, const struct firn_view *view);
 /* Chooses the jobs that are looked at, lets all others keep what they have, and
- * takes the GPUs of those that run out of the plan. False: it is too early, all
- * jobs keep what they have. */
-bool one_window(struct one_round *round);
+ * takes the GPUs of those that run out of the plan. */
+void one_window(struct one_round *round);
 /* Remembers whether a job would have used more GPUs. */
 void one_loosen(const struct one_round *round);
 

@@ -11,7 +11,9 @@
  * begun the older is served first (peers.h).
  *
  * Placing: what is held stays; then the largest first, each on as few nodes as
- * can be. A seat that finds no room takes its best choice that has.
+ * can be. A seat that finds no room takes its best choice that has. Jobs that
+ * may share are placed such that a guest may join them; but for those that can
+ * be resized without a stop, which shared GPUs rule out (firn_rest.c).
  *
  * Cost: the solver's, over the running jobs and the `POOL` most valuable of
  * those that wait, and O(nodes) for each job that is placed.
@@ -21,7 +23,7 @@
 #include "policy/peers.h"
 #include <stdlib.h>
 
-enum { POOL = 160, SEARCH = 4000, TRIES = 3 };
+enum { POOL = 160, SEARCH = 40000, TRIES = 3 };
 
 static bool runs(const struct one_seat *seat)
 {
@@ -284,13 +286,14 @@ static bool give(const struct one_round *round, const struct one_seat *seat)
     const struct one_choice *choice = &seat->choices[seat->chosen];
     const struct firn_job *with = seat->with;
     struct firn_how how = one_how(round, seat, choice);
-    struct firn_want want = {
-        .gpus = choice->gpus,
-        .types = (uint32_t)1 << choice->type,
-        .one_type = true,
-        .shared = with != NULL ||
-                  (round->one->rules.share && seat->job->spec.may_share),
-        .how = &how};
+    struct firn_want want = {.gpus = choice->gpus,
+                             .types = (uint32_t)1 << choice->type,
+                             .one_type = true,
+                             .shared =
+                                 with != NULL || (round->one->rules.share &&
+                                                  seat->job->spec.may_share &&
+                                                  !seat->is_supple),
+                             .how = &how};
     size_t mark = firn_plan_mark(round->plan);
     if (firn_plan_give_want(round->plan, seat->job, &want) &&
         (with == NULL || firn_plan_merge(round->plan, with, seat->job))) {

@@ -2,14 +2,16 @@
  *
  * Up to `effort` jobs, every event divides all GPUs anew. With more, a decision
  * looks at a window: `effort` / 2 running jobs, those that follow the last
- * window by id and again from the first one, and the `WAITING` waiting jobs
- * with the least work, those that are due before them. All other jobs keep what
- * they have, and the GPUs of the window and the free ones are divided. So a
- * decision costs the same however many jobs there are, but for one walk over
+ * window by id and again from the first one, and as many waiting jobs, those
+ * with the least work and those that are due before them. All other jobs keep
+ * what they have, and the GPUs of the window and the free ones are divided. So
+ * a decision costs the same however many jobs there are, but for one walk over
  * the lists, and every running job has its turn again and again. Decisions are
- * then a second apart for each `effort` jobs, 60 s at most. While every job
- * that was looked at has its best way, no running job is looked at: there is
- * nothing to divide.
+ * then a second apart for each `effort` jobs, 60 s at most, or a second after
+ * one that started a quarter of the waiting jobs it looked at; events between
+ * them cost nothing. Once all running jobs in a row had their best way, there
+ * is nothing to divide: decisions are made at every event, and look at waiting
+ * jobs only, until one of these lacks GPUs.
  *
  * Jobs that share GPUs with another are in no window: what one of them gets
  * depends on the other.
@@ -19,8 +21,6 @@
  */
 #include "policy/firn.h"
 #include <stdlib.h>
-
-enum { WAITING = 64 };
 
 /* A waiting job, by what it is chosen. */
 struct applicant {
@@ -33,11 +33,12 @@ static bool is_before(const struct applicant *a, const struct applicant *b)
     return a->key != b->key ? a->key < b->key : a->job->id < b->job->id;
 }
 
-/* Keeps the first WAITING by key in a heap with the last of them on top. */
-static void apply_for(struct applicant *heap, size_t *n, struct applicant new)
+/* Keeps the first `most` by key in a heap with the last of them on top. */
+static void apply_for(struct applicant *heap, size_t *n, size_t most,
+                      struct applicant new)
 {
     size_t i = *n;
-    if (i < WAITING) {
+    if (i < most) {
         heap[(*n)++] = new;
         for (; i > 0 && is_before(&heap[(i - 1) / 2], &heap[i]);
              i = (i - 1) / 2) {
@@ -50,8 +51,8 @@ static void apply_for(struct applicant *heap, size_t *n, struct applicant new)
     if (!is_before(&new, &heap[0]))
         return;
     heap[0] = new;
-    for (size_t at = 0, next = 1; next < WAITING; next = 2 * at + 1) {
-        if (next + 1 < WAITING && is_before(&heap[next], &heap[next + 1]))
+    for (size_t at = 0, next = 1; next < most; next = 2 * at + 1) {
+        if (next + 1 < most && is_before(&heap[next], &heap[next + 1]))
             next++;
         if (!is_before(&heap[at], &heap[next]))
             return;
@@ -77,14 +78,20 @@ static double key_of(const struct one_round *round, const struct firn_job *job)
     return fmax(left_s, 0) * known->gpus;
 }
 
+/* As many waiting jobs, and as many running ones, are looked at. */
+static size_t half_of(const struct one *one)
+{
+    return (size_t)one->rules.effort / 2 + 1;
+}
+
 static size_t choose_waiting(const struct one_round *round,
                              const struct firn_job **out)
 {
-    struct applicant heap[WAITING];
-    size_t n = 0;
+    size_t n = 0, most = half_of(round->one);
+    struct applicant *heap = firn_view_alloc(round->view, most * sizeof *heap);
     const struct firn_job *const *waiting = firn_view_waiting(round->view);
     for (size_t i = 0; i < round->view->nwaiting; i++)
-        apply_for(heap, &n,
+        apply_for(heap, &n, most,
                   (struct applicant){waiting[i], key_of(round, waiting[i])});
     for (size_t i = 0; i < n; i++)
         out[i] = heap[i].job;
@@ -104,7 +111,7 @@ static size_t choose_running(const struct one_round *round,
 {
     struct one *one = round->one;
     size_t nrunning = round->view->nrunning, first = 0, n = 0, i = 0;
-    size_t most = (size_t)one->rules.effort / 2 + 1;
+    size_t most = half_of(one);
     const struct firn_job *const *running = firn_view_running(round->view);
     while (first < nrunning && running[first]->id <= one->window_from)
         first++;
@@ -125,41 +132,59 @@ static int by_id(const void *a, const void *b)
     return firn_cmp(x->id, y->id);
 }
 
+bool one_is_many(const struct one *one, const struct firn_view *view)
+{
+    return view->njobs > (size_t)one->rules.effort;
+}
+
 double one_gap_s(const struct one *one, const struct firn_view *view)
 {
     double times = (double)view->njobs / one->rules.effort;
-    return times <= 1 ? 0 : fmin(times, 60);
+    if (times <= 1 || !one->is_tight)
+        return 0;
+    return one->is_filling ? 1 : fmin(times, 60);
+}
+
+/* Would a seat have used more GPUs? */
+static bool lacks(const struct one_seat *seat)
+{
+    double best = 0, has = 0;
+    for (int c = 0; c < seat->n; c++)
+        best = fmax(best, seat->choices[c].value);
+    if (seat->chosen != ONE_NONE)
+        has = seat->choices[seat->chosen].value;
+    return seat->n > 0 && !(has >= 0.999 * best);
 }
 
 void one_loosen(const struct one_round *round)
 {
     struct one *one = round->one;
-    one->is_tight = false;
-    for (size_t i = 0; i < round->n && !one->is_tight; i++) {
-        const struct one_seat *seat = &round->seats[i];
-        double best = 0, has = 0;
-        for (int c = 0; c < seat->n; c++)
-            best = fmax(best, seat->choices[c].value);
-        if (seat->chosen != ONE_NONE)
-            has = seat->choices[seat->chosen].value;
-        one->is_tight = seat->n > 0 && !(has >= 0.999 * best);
+    size_t calm = (size_t)one->was_calm, started = 0;
+    for (size_t i = 0; i < round->n; i++)
+        started += round->seats[i].job->held.nparts == 0 &&
+                   round->seats[i].chosen != ONE_NONE;
+    one->is_filling = started > half_of(one) / 4;
+    for (size_t i = 0; i < round->n; i++) {
+        if (lacks(&round->seats[i])) {
+            one->is_tight = true;
+            one->is_calm = 0;
+            return;
+        }
+        calm += round->seats[i].job->held.nparts > 0;
     }
+    calm = calm < round->view->nrunning ? calm : round->view->nrunning;
+    one->is_calm = (long)calm;
+    one->is_tight = one->was_tight && calm < round->view->nrunning;
 }
 
-bool one_window(struct one_round *round)
+void one_window(struct one_round *round)
 {
     struct one *one = round->one;
     const struct firn_view *view = round->view;
-    bool is_again = one->rounds.has_begun && view->now_s == one->rounds.last_s;
     firn_plan_keep_all(round->plan);
-    if (!rounds_begin(&one->rounds, view->now_s,
-                      one->rounds.last_s + one_gap_s(one, view)))
-        return false;
-    if (!is_again) {
+    if (!round->is_again)
         one->window_from = one->window_to;
-        one->was_tight = one->is_tight;
-    }
-    size_t most = WAITING + (size_t)one->rules.effort / 2 + 1;
+    size_t most = 2 * half_of(one);
     const struct firn_job **jobs =
         firn_view_alloc(view, (most + 1) * sizeof(struct firn_job *));
     size_t n = choose_waiting(round, jobs);
@@ -169,5 +194,4 @@ bool one_window(struct one_round *round)
     qsort(jobs, n + nrunning, sizeof *jobs, by_id);
     round->jobs = jobs;
     round->njobs = n + nrunning;
-    return true;
 }

@@ -21,6 +21,9 @@
  * twelve PyTorch jobs of 9 to 17 s that take 8 s to start took 101 s in the
  * mean on a GPU where sjf-ffs took 43.)
  *
+ * A resize without a stop costs its pause, and growing also the time for which
+ * the GPUs that come in addition are prepared: they do nothing until then.
+ *
  * A step of priority multiplies (1) by `weight`.
  *
  * A job that has been restarted so often that one more would exceed `restarts`
@@ -42,6 +45,15 @@ double one_lasting(const struct one_round *round, double cost_s, double left_s,
     return cost_s > 0 ? ends_s / (ends_s + cost_s) : 1;
 }
 
+/* Are several numbers of GPUs on its menu? */
+static bool has_several(const struct one_seat *seat)
+{
+    for (int i = 1; i < seat->n; i++)
+        if (seat->choices[i].gpus != seat->choices[0].gpus)
+            return true;
+    return false;
+}
+
 /* What a restart, and what a change without a stop, costs the job in training;
  * and the seconds of its first start, if that is to come. */
 static void set_costs(const struct one_round *round, struct one_seat *seat)
@@ -52,12 +64,16 @@ static void set_costs(const struct one_round *round, struct one_seat *seat)
     struct firn_costs costs = firn_view_costs(round->view, job);
     double start_s =
         job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
+    seat->start_s = costs.first_s;
     seat->cost_s = fmax(start_s - ahead_s, 0);
     seat->first_s = job->starts > 0 ? 0 : seat->cost_s;
     seat->change_s = seat->cost_s;
+    seat->is_supple = costs.can_resize && has_several(seat);
     if (costs.can_resize && job->held.nparts > 0 && !job->held.is_shared &&
-        seat->with == NULL)
-        seat->change_s = fmin(firn_cost_lost_s(&costs.resize), seat->cost_s);
+        seat->with == NULL) {
+        seat->change_s = firn_cost_lost_s(&costs.resize);
+        seat->prepare_s = costs.resize.prepare_s;
+    }
 }
 
 double one_cost_s(const struct one_seat *seat, const struct one_choice *choice)
@@ -66,7 +82,11 @@ double one_cost_s(const struct one_seat *seat, const struct one_choice *choice)
     bool is_same = held->parallel == choice->how.parallel &&
                    held->stages == choice->how.stages &&
                    held->tensor == choice->how.tensor;
-    return is_same ? seat->change_s : seat->cost_s;
+    if (!is_same)
+        return seat->cost_s;
+    double more = choice->gpus - seat->job->held.ngpus;
+    return more > 0 ? seat->change_s + seat->prepare_s * more / choice->gpus
+                    : seat->change_s;
 }
 
 static double weight_of(const struct one_round *round,

@@ -834,6 +834,7 @@ const struct firn_policy_def firn_policy_rubick = {
     .needs = FIRN_NEED_FORECAST | FIRN_NEED_TYPES,
     .does = FIRN_DOES_PREEMPT | FIRN_DOES_RESIZE | FIRN_DOES_MOVE |
             FIRN_DOES_REPLAN,
+    .obeys = FIRN_OBEYS_REQUEST,
     .options = options,
     .state_size = sizeof(struct rubick),
     .decide = decide,

@@ -43,15 +43,16 @@
  *   charge      T has the restart that a change of GPUs costs, so that jobs are
  *               moved less
  * On vit-large and roberta-large of load 1, which no paper's table here uses,
- * both together make mean JCT 704 and 389 s instead of 732 and 455 (estimates,
- * after the cold start).
+ * both together make mean JCT 704 and 389 s instead of 736 and 435 (estimates,
+ * after the cold start, 10 seeds).
  *
  * Invariants: (1) at most two jobs are merged; (2) a job is merged together
  * only before it has made progress.
  *
  * The engine undoes a temporal transfer that does worse than the foundation
- * weights were expected to (firnd does, daemon/loop_guard.c; the simulator does
- * not): the job begins anew. guard=no switches that off too.
+ * weights are expected to (taskbook_hurts(); daemon/loop_guard.c live,
+ * sim/simengine.c in the simulator): the job begins anew. guard=no switches
+ * that off too.
  *
  * Left out: pipeline-parallel jobs.
  *

@@ -189,7 +189,7 @@ void variants_text(const struct repro_part *part, const char *before,
             buf_printf(out, "%s--%s %s", join, option_name(k), value);
             join = ", ";
         }
-        buf_puts(out, ".\n");
+        buf_printf(out, ". These options were chosen on %s.\n", it->chosen);
     }
 }
 
@@ -542,6 +542,7 @@ static void json_part(const struct repro_book *book,
     json_text(out, "claimed", it->claimed);
     json_text(out, "note", it->note);
     json_text(out, "found", it->found);
+    json_text(out, "chosen", it->chosen);
     json_text(out, "unit", it->unit ? it->unit : "s");
     json_text(out, "compat", it->compat ? it->compat->world : NULL);
     json_text(out, "skipped", part->skip);

@@ -230,7 +230,10 @@ static void put_claims(const struct repro_book *book,
     for (unsigned i = 0; i < it->claims_count; i++)
         put_claim(book, part, &it->claims[i], out);
     buf_putc(out, '\n');
+    size_t n = out->n;
     variants_text(part, "- ", out);
+    if (out->n > n)
+        buf_putc(out, '\n'); /* ends the list */
     draws_text(book, part, out);
     buf_putc(out, '\n');
 }
@@ -307,8 +310,9 @@ static void put_head(const struct repro_book *book, struct firn_buf *out)
         "with the name of a published simulator has the numbers\nunder that "
         "simulator's rules (`firn sim --compat`, [fidelity](fidelity.md)).\n\n"
         "A policy under the name of a paper does what the paper says. "
-        "`firn's variant` is the\nsame policy with options of firn, which "
-        "the page names; no verdict depends on it.\n\n"
+        "`firn's variant` is the\nsame policy with options of firn. The page "
+        "names them and the workloads that they were\nchosen on, which no "
+        "page of that paper reports; no verdict depends on them.\n\n"
         "## When a claim holds\n\n"
         "`needed` is the share of the paper's effect that must be reached: "
         "0.8 unless the\nscenario states another. A workload that is drawn at "

@@ -135,6 +135,7 @@ static const cyaml_schema_field_t top_fields[] = {
     TEXT("claimed", MAY, repro_scenario, claimed),
     TEXT("note", MAY, repro_scenario, note),
     TEXT("found", MAY, repro_scenario, found),
+    TEXT("chosen", MAY, repro_scenario, chosen),
     TEXT("unit", MAY, repro_scenario, unit),
     TEXT("cluster", MUST, repro_scenario, cluster),
     TEXT("seeds", MAY, repro_scenario, seeds),
@@ -402,6 +403,10 @@ static enum firn_status find_variant(const struct reading *r, unsigned at)
         return wrong(r, "variant", policy->variant, "is a variant itself");
     if (r->it->policies[of].variant_at >= 0)
         return wrong(r, "variant", policy->variant, "has another variant");
+    if (r->it->chosen == NULL)
+        return wrong(r, "variant", policy->variant,
+                     "there is no 'chosen': the workloads that its options "
+                     "were chosen on");
     r->it->policies[of].variant_at = (int)at;
     return FIRN_OK;
 }

@@ -92,8 +92,10 @@ struct repro_compat {
 
 struct repro_scenario {
     char *name, *paper, *shows, *claimed, *unit, *cluster, *seeds, *repeats;
-    char *note;  /* differences from the paper */
-    char *found; /* why claims do not hold */
+    char *note;   /* differences from the paper */
+    char *found;  /* why claims do not hold */
+    char *chosen; /* the workloads that the options of variants were chosen on;
+                   * must be there if a policy is a variant */
     char **metrics, **traces;
     unsigned metrics_count, traces_count;
     struct repro_options *options;

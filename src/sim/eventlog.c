@@ -284,6 +284,17 @@ void eventlog_note(struct eventlog *log, const struct firn_job *job,
     buf_putc(out, '\n');
 }
 
+void eventlog_anew(struct eventlog *log, const struct firn_job *job,
+                   double at_s, const char *why)
+{
+    if (!log)
+        return;
+    struct firn_buf *out = begin(log, at_s, "anew", job->id);
+    buf_putc(out, '\t');
+    buf_json_string(out, why);
+    buf_putc(out, '\n');
+}
+
 void eventlog_node(struct eventlog *log, firn_node_id node, bool is_up,
                    double at_s)
 {

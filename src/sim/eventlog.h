@@ -26,6 +26,7 @@
  *     T move ID ALLOC HOW       to the same ALLOC, run in another way: HOW is
  *                               passes=N tensor=N with=ID after=ID
  *     T rate ID DONE_S RATE RESUMES_S
+ *     T anew ID "TEXT"          it goes on from 0 of its work: why
  *     T stop ID DONE_S preempt  or: node
  *     T done ID [FINISHED_S]    or: fail; reject with a reason behind
  *     T node_down NODE          likewise node_up
@@ -61,6 +62,9 @@ void eventlog_step(struct eventlog *log, const struct firn_step *step);
  * those it shares GPUs with have changed. */
 void eventlog_report(struct eventlog *log, const struct firn_job *job,
                      double at_s, const struct firn_report *report);
+/* The job has lost what it had done, and begins anew. */
+void eventlog_anew(struct eventlog *log, const struct firn_job *job,
+                   double at_s, const char *why);
 /* `how` is "done", "fail" or "reject"; the note of a rejected job is the
  * reason. */
 void eventlog_end(struct eventlog *log, const struct firn_job *job, double at_s,

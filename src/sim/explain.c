@@ -280,6 +280,10 @@ static void on_moment(void *arg, const struct replay *r)
         look_holding(t, r, job, &next);
     else
         look_waiting(t, r, &next);
+    if (strcmp(next.cause, "anew") == 0 && job->state == REPLAY_RUNNING) {
+        next.note = t->note;
+        t->note = "";
+    }
     t->now = (struct now){true, next, job->done_s, job->rate, job->resumes_s};
     t->cause = "";
     t->is_touched = false;
@@ -376,6 +380,9 @@ static void take_own(struct telling *t, const struct replay *r,
         t->note = arena_strdup(&t->life->text, r->columns[3]);
     } else if (strcmp(kind, "stop") == 0) {
         take_stop(t, r);
+    } else if (strcmp(kind, "anew") == 0) {
+        t->cause = "anew";
+        t->note = arena_strdup(&t->life->text, r->columns[3]);
     } else if (strcmp(kind, "rate") != 0) {
         take_end(t, r, job);
     }

@@ -25,13 +25,14 @@ enum explain_what {
 struct explain_stretch {
     enum explain_what what;
     const char *cause; /* the line it began with: submit, start, resize, move,
-                        * preempt, node; "" when only a note, a rate or a
+                        * anew, preempt, node; "" when only a note, a rate or a
                         * neighbour changed */
     double from_s, to_s;
     double done_from_s, done_to_s; /* reference seconds */
 
     /* While it waits; as it was at from_s. */
-    const char *note; /* of the policy; "" for none */
+    const char *note; /* of the policy on a wait, or why it began anew; "" for
+                       * none */
     int gpus_free, gpus_up;
     long jobs_before; /* waiting too, and submitted before it */
 

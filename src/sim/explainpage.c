@@ -107,6 +107,8 @@ static void put_hold(const struct explain *life,
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strcmp(s->cause, begins[i].cause) == 0)
             buf_puts(out, begins[i].words);
+    if (strcmp(s->cause, "anew") == 0)
+        buf_printf(out, "begins anew: %s; ", s->note);
     if (s->what == EXPLAIN_RESTARTS)
         buf_puts(out, "restarts");
     else if (s->what == EXPLAIN_TRAINS)
@@ -234,6 +236,8 @@ static void json_stretch(const struct explain_stretch *s, struct firn_buf *out)
                    s->gpus_free, s->gpus_up, s->jobs_before);
         return;
     }
+    if (s->note[0] != '\0')
+        key_text("note", s->note, out);
     buf_printf(out, ",\"gpus\":%d,\"nodes\":%d", s->gpus, s->nodes);
     key_text("alloc", s->alloc, out);
     buf_puts(out, ",\"with\":[");

@@ -294,6 +294,20 @@ static enum firn_status check_rated(struct replay *r,
     return FIRN_OK;
 }
 
+/* What it had done is lost; its next `rate` begins at 0. */
+static enum firn_status on_anew(struct replay *r, struct replay_job *job)
+{
+    if (job->state != REPLAY_RUNNING)
+        return wrong(r, "job %d does not run", job->id);
+    if (!replay_unquote(r->columns[3]))
+        return wrong(r, "job %d begins anew without a reason", job->id);
+    FIRN_TRY(check_rated(r, job));
+    FIRN_TRY(check_over(r, job));
+    job->done_s = job->rate = 0;
+    job->resumes_s = r->now_s;
+    return FIRN_OK;
+}
+
 static enum firn_status on_stop(struct replay *r, struct replay_job *job)
 {
     double done_s;
@@ -396,6 +410,7 @@ static const struct {
     {"done", 3, 1, true, on_done},       {"fail", 3, 1, true, on_end},
     {"reject", 4, 0, true, on_end},      {"note", 4, 0, true, on_note},
     {"node_down", 3, 0, false, on_node}, {"node_up", 3, 0, false, on_node},
+    {"anew", 4, 0, true, on_anew},
 };
 
 enum firn_status replay_settled(struct replay *r)

@@ -151,6 +151,9 @@ static void record(struct sim *sim, const struct firn_event *event)
         metrics_submitted(&sim->metrics, job);
         break;
     case FIRN_EVENT_REPORT:
+        if (sim->world->anew[0] != '\0')
+            eventlog_anew(sim->log, job, event->at_s, sim->world->anew);
+        sim->world->anew[0] = '\0';
         if (job->state == FIRN_JOB_RUNNING)
             log_report(sim, job, event);
         metrics_report(&sim->metrics, job, event->report.resumes_s,

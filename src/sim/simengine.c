@@ -78,6 +78,7 @@ static void account(struct simengine *engine, struct simjob *sj)
     engine->world.spent.overhead +=
         sj->gpus * idle_s + (sj->gpus - sj->used_gpus) * ran_s;
     engine->world.spent.useful += sj->used_gpus * ran_s;
+    sj->useful += sj->used_gpus * ran_s;
 }
 
 /* Back to the last checkpoint: what was done since is lost. */
@@ -90,6 +91,7 @@ static void roll_back(struct simengine *engine, struct simjob *sj)
     sj->done_s = sj->saved_s;
     engine->world.spent.useful -= sj->used_gpus * lost_s;
     engine->world.spent.lost += sj->used_gpus * lost_s;
+    sj->useful -= sj->used_gpus * lost_s;
 }
 
 /* What core believes of a job is not the truth. */
@@ -158,6 +160,9 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     if (!(pace.rate > 0) || !(pace.until_s > sj->done_s))
         FIRN_BUG("job %d goes at rate %g until %g", sj->job->id, pace.rate,
                  pace.until_s);
+    if (engine->tasks_told != NULL && !alloc->how.unguarded)
+        pace.until_s =
+            earlier(pace.until_s, taskfeed_look_s(engine->tasks_told, sj));
     return pace;
 }
 
@@ -222,7 +227,7 @@ static void start(struct simengine *engine, const struct firn_step *step)
     }
     sj->job = job;
     if (!(sj->done_s > 0))
-        sj->after = task_of(engine, step->to->how.after);
+        sj->after = sj->is_lone ? 0 : task_of(engine, step->to->how.after);
     sj->gpus = sj->used_gpus = step->to->ngpus;
     sj->is_preparing = false;
     sj->since_s = engine->world.now_s;
@@ -539,6 +544,26 @@ static bool next_report(struct simengine *engine, struct firn_event *out)
     return true;
 }
 
+/* The guard of temporal transfer: a job that the weights of another hurt
+ * begins anew on its GPUs, with the base's weights. What it did is lost, and a
+ * restart is charged. It is not merged any more. */
+static void begin_anew(struct simengine *engine, struct simjob *sj)
+{
+    struct world *world = &engine->world;
+    if (engine->tasks_told == NULL || sj->job->held.how.unguarded)
+        return;
+    taskfeed_tell(engine->tasks_told, sj, sj->done_s);
+    if (!taskfeed_hurts(engine->tasks_told, sj, world->anew,
+                        sizeof world->anew))
+        return;
+    world->spent.useful -= sj->useful;
+    world->spent.lost += sj->useful;
+    sj->useful = sj->done_s = sj->saved_s = sj->run_s = 0;
+    sj->after = 0;
+    sj->is_lone = true;
+    sj->resumes_s = world->now_s + costs_restart_s(engine, sj->job);
+}
+
 /* The job has come to where its rate changes. */
 static void turn(struct simengine *engine, struct simjob *sj)
 {
@@ -549,6 +574,7 @@ static void turn(struct simengine *engine, struct simjob *sj)
         switch_over(engine, sj, &sj->alloc);
         return;
     }
+    begin_anew(engine, sj);
     struct truth_pace pace = ask(engine, sj, &sj->alloc);
     sj->rate = pace.rate;
     sj->until_s = pace.until_s;

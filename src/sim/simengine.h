@@ -39,6 +39,9 @@ struct simjob {
     enum firn_merge_kind kind;
     double from, least;
     int told;
+    double latest; /* loss of the last of them */
+    bool is_lone;  /* it began anew, and is not merged any more */
+    double useful; /* GPU-seconds behind what it has done */
     int gpus;
     int used_gpus;     /* of these, those that train: fewer while a resize is
                         * prepared */

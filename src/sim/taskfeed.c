@@ -36,6 +36,7 @@
 #include "sim/simengine.h"
 #include "sim/transfers.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define NOISE 0.05
@@ -295,6 +296,7 @@ void taskfeed_tell(struct taskfeed *feed, struct simjob *sj, double done_s)
         if (loss > 0) {
             taskbook_epoch(feed->book, &run, sj->told + 1, loss);
             sj->least = fmin(sj->least, loss);
+            sj->latest = loss;
         }
     }
 }
@@ -308,6 +310,41 @@ void taskfeed_end(struct taskfeed *feed, struct simjob *sj)
         struct task_run run = run_of(feed, sj);
         taskbook_end(feed->book, &run, true_epochs(sj));
     }
+}
+
+/* --- the guard of temporal transfer --------------------------------------- */
+
+/* A key has no doubts. */
+static bool is_guarded(const struct taskfeed *feed, const struct simjob *sj)
+{
+    return sj->task > 0 && sj->with > 0 && sj->kind == FIRN_MERGE_AFTER &&
+           !feed->has_key;
+}
+
+double taskfeed_look_s(const struct taskfeed *feed, const struct simjob *sj)
+{
+    double epochs = true_epochs(sj);
+    int next = sj->told < 1 ? 2 : sj->told + 1; /* the first says little */
+    if (!is_guarded(feed, sj) || !(next < epochs))
+        return (double)INFINITY;
+    return (sj->from + next / epochs) * sj->job->spec.duration_s;
+}
+
+bool taskfeed_hurts(struct taskfeed *feed, const struct simjob *sj, char *why,
+                    size_t n)
+{
+    struct taskbook_harm harm;
+    if (!is_guarded(feed, sj) || sj->told < 1)
+        return false;
+    struct task_run run = run_of(feed, sj);
+    if (!taskbook_hurts(feed->book, &run, sj->told, sj->latest, &harm))
+        return false;
+    snprintf(why, n,
+             "with the weights of %s its loss is %.4g after %d epochs, %.1f "
+             "epochs behind; %.4g is expected without them",
+             curves[sj->with - 1].set, sj->latest, sj->told, harm.behind,
+             harm.alone);
+    return true;
 }
 
 /* --- what is expected ---------------------------------------------------- */

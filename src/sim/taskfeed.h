@@ -34,6 +34,14 @@ bool taskfeed_ratio(struct taskfeed *feed, int task, int other,
  * for a job that is not merged. */
 double taskfeed_belief(struct taskfeed *feed, const struct simjob *sj);
 
+/* The guard of temporal transfer: a job that began with another's weights.
+ * What it has done (done_s) at its next report that can show whether they
+ * hurt; infinity: there will be none. */
+double taskfeed_look_s(const struct taskfeed *feed, const struct simjob *sj);
+/* Do they, by its last report? Then `why` is a sentence of at most n bytes. */
+bool taskfeed_hurts(struct taskfeed *feed, const struct simjob *sj, char *why,
+                    size_t n);
+
 /* A merged job: the share of its work that is left by what is expected of its
  * epochs, the epochs it has reported since it was merged, and whether none of
  * them was better than what its own curve begins with. False: it is not

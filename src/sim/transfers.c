@@ -34,6 +34,7 @@
 #include "sim/simengine.h"
 #include "sim/simforecast.h"
 #include "sim/taskfeed.h"
+#include <firn/transfer.h>
 #include <math.h>
 #include <string.h>
 
@@ -210,6 +211,13 @@ static bool look_at(struct simengine *engine, struct noise_merge with,
     return merge->alone > 0 && job->spec.batch > 0;
 }
 
+/* It began anew after a transfer that hurt. */
+static bool is_lone(struct simengine *engine, const struct firn_job *job)
+{
+    const struct simjob *sj = simjob_of(engine, job);
+    return sj != NULL && sj->is_lone;
+}
+
 /* How fast each goes when both are trained; false: not known. */
 static bool together(struct simengine *engine, struct side s[2],
                      const struct firn_way *way, struct firn_merge *out)
@@ -225,9 +233,14 @@ static bool together(struct simengine *engine, struct side s[2],
         s[i].merge.together = transfers_rate(s[i].task, s[1 - i].task,
                                              ratio * s[i].belief, &joint, &ref);
     }
+    struct firn_task_size one[2]; /* an epoch of each */
+    for (int i = 0; i < 2; i++) {
+        double samples = transfers_samples(s[i].task);
+        one[i] = (struct firn_task_size){samples / s[i].job->spec.batch,
+                                         s[i].job->spec.batch, samples};
+    }
     out->epoch_s =
-        (transfers_samples(s[0].task) + transfers_samples(s[1].task)) /
-        (joint.batch / joint.iteration_s);
+        firn_spatial_iterations(&one[0], &one[1]) * joint.iteration_s;
     return true;
 }
 
@@ -271,8 +284,8 @@ bool transfers_merge(void *state, const struct firn_job *a,
     struct noise_merge first = {a->id, b->id, kind},
                        second = {b->id, a->id, kind};
     struct firn_merge merge = {0};
-    if (engine->tasks_told == NULL ||
-        !transfers_is_pair(s[0].task, s[1].task) ||
+    if (engine->tasks_told == NULL || is_lone(engine, a) ||
+        is_lone(engine, b) || !transfers_is_pair(s[0].task, s[1].task) ||
         !look_at(engine, first, way, now_s, &s[0]) ||
         !look_at(engine, second, way, now_s, &s[1]))
         return false;

@@ -28,6 +28,8 @@ struct world_spent {
     double given, useful, overhead, lost;
 };
 
+enum { WORLD_WHY_MAX = 160 };
+
 /* How every engine's state begins. The loop sets the first four before
  * `open` and reads the rest. */
 struct world {
@@ -47,6 +49,8 @@ struct world {
     long unfrozen_jobs;             /* that know no layers to freeze */
     char unfrozen[FIRN_NAME_MAX];   /* the first of their applications */
     struct world_spent spent;
+    /* With a report of a job that began anew by it: why; "" otherwise. */
+    char anew[WORLD_WHY_MAX];
     bool fails_for_ever;  /* node failures are drawn and never end */
     double node_change_s; /* the next one; infinity when there is none */
 };

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* --- the placement ------------------------------------------------------- */
 
@@ -259,6 +260,14 @@ static enum firn_status start(struct firn_group *g,
     return meet_all(g, c, err);
 }
 
+/* A socket that was given to the group and not used: all are on one host. */
+static void drop_listener(struct firn_group *g)
+{
+    if (g->watch.listener > 0)
+        close(g->watch.listener - 1);
+    g->watch.listener = 0;
+}
+
 enum firn_status firn_group_open(struct firn_group **out,
                                  const struct firn_group_config *config,
                                  struct firn_error *err)
@@ -293,6 +302,7 @@ enum firn_status firn_grp_open(struct firn_group **out,
         firn_group_close(g);
         return status;
     }
+    drop_listener(g);
     g->watch = (struct grp_watch){0};
     *out = g;
     return FIRN_OK;
@@ -327,6 +337,7 @@ void firn_group_close(struct firn_group *group)
     struct firn_group *g = group;
     if (g == NULL)
         return;
+    drop_listener(g);
     if (g->host != NULL)
         firn_grp_hang_up(g);
     firn_grp_detach(g);

@@ -202,6 +202,19 @@ static enum firn_status fail_to_come(struct rally *r, int nrefused,
                          missing(r), r->g->timeout_s, also);
 }
 
+/* Will a member that is waited for never come? */
+static bool is_lost(const struct rally *r)
+{
+    const struct grp_watch *watch = &r->g->watch;
+    return watch->is_lost != NULL && watch->is_lost(watch->arg);
+}
+
+static enum firn_status fail_as_lost(struct rally *r, struct firn_error *err)
+{
+    return firn_grp_fail(r->g, err, "process %d waited in vain: %s", r->g->rank,
+                         r->g->watch.why);
+}
+
 static enum firn_status answer_calls(struct rally *r, int kind,
                                      struct firn_error *err)
 {
@@ -214,9 +227,10 @@ static enum firn_status answer_calls(struct rally *r, int kind,
     r->kind = kind;
     while (status == FIRN_OK && missing(r) >= 0) {
         firn_grp_callers_hear(callers, &door, 20);
-        if (firn_grp_now_s() <= r->until_s)
-            continue;
-        status = fail_to_come(r, firn_grp_callers_refused(callers), err);
+        if (is_lost(r))
+            status = fail_as_lost(r, err);
+        else if (firn_grp_now_s() > r->until_s)
+            status = fail_to_come(r, firn_grp_callers_refused(callers), err);
     }
     firn_grp_callers_free(callers);
     return status;
@@ -390,6 +404,8 @@ static enum firn_status join(struct rally *r,
     struct callee to = {0, config->port, config->address};
     double pause_s = 0.02;
     while (firn_grp_now_s() < r->until_s && s.state != SHAKE_REFUSED) {
+        if (is_lost(r))
+            return fail_as_lost(r, err);
         int fd = call_member(r, JOIN, &to, &s);
         if (fd >= 0 && read_list(r, fd))
             return FIRN_OK;
@@ -416,7 +432,10 @@ enum firn_status firn_grp_rendezvous(struct firn_group *g,
     if (g->rank == 0) {
         g->host[0].nprocs = g->nlocal;
         r.port = config->port;
-        r.listener = firn_grp_listen(config->address, config->port);
+        r.listener = g->watch.listener > 0
+                         ? g->watch.listener - 1
+                         : firn_grp_listen(config->address, config->port);
+        g->watch.listener = 0;
         if (r.listener < 0)
             status = firn_grp_fail(g, err,
                                    "process 0 cannot listen at port "

@@ -91,6 +91,8 @@ struct grp_watch {
     bool (*is_lost)(void *arg);
     void *arg;
     const char *why; /* the failure, in words */
+    int listener;    /* 1 + the socket at which process 0 listens, which then
+                        belongs to the group; 0: it opens one */
 };
 
 struct firn_group {

@@ -24,10 +24,15 @@
  *   5. Waits before the switch end when the order is given up; they have no
  *      other limit, since the supervisor has one for the phase.
  *
+ * Where processes share no memory (a far board: train/join_far.c) the same
+ * calls go over TCP: the bridge has one process of each host, and joiners call
+ * old process 0 as soon as they are ready instead of waiting for the board's
+ * word.
+ *
  * Cost: a load from memory at each boundary without an order.
  */
 #include "wire/join.h"
-#include "train/groupwork.h"
+#include "train/joinwork.h"
 #include <errno.h>
 #include <firn/join.h>
 #include <stdio.h>
@@ -42,19 +47,6 @@ enum {
 };
 static const double ready_nap_s = 0.0005;
 static const double no_limit_s = 1e6;
-
-struct firn_join {
-    struct firn_join_board *board;
-    uint64_t number; /* of the order: a joiner's own; else the present one */
-    bool is_new;
-    int new_rank; /* -1: leaves */
-    int old_rank; /* -1: joins */
-    struct firn_join_order order;
-    struct firn_group *bridge;
-    uint64_t turn; /* of the halves of its memory */
-    uint64_t seen; /* the order that was noticed at `ordered_s` */
-    double ordered_s, ready_s, began_s;
-};
 
 /* --- opened and closed ---------------------------------------------------- */
 
@@ -85,6 +77,7 @@ enum firn_status firn_join_open(struct firn_join **out, struct firn_error *err)
     *j = (struct firn_join){.board = board, .is_new = order != NULL};
     if (order != NULL)
         j->number = strtoull(order, NULL, 10);
+    j->listener = -1;
     j->old_rank = -1;
     j->new_rank =
         order != NULL && rank != NULL ? (int)strtol(rank, NULL, 10) : -1;
@@ -103,6 +96,7 @@ void firn_join_close(struct firn_join *join)
     if (join == NULL)
         return;
     hang_up(join);
+    firn_join_far_close(join);
     firn_join_board_close(join->board);
     free(join);
 }
@@ -114,7 +108,7 @@ bool firn_join_is_new(const struct firn_join *join)
 
 void firn_join_able(struct firn_join *join)
 {
-    if (join != NULL)
+    if (join != NULL && !firn_join_is_far(join))
         atomic_store(&join->board->can, 1);
 }
 
@@ -145,6 +139,8 @@ uint64_t firn_join_due(struct firn_join *join)
     struct firn_join *j = join;
     struct firn_join_row row;
     uint64_t number = firn_join_pending(j);
+    if (number != 0 && firn_join_is_far(j))
+        firn_join_far_offer(j, number);
     if (number == 0)
         return 0; /* `number` stays: a thread may prepare for another order */
     if (!firn_join_all_ready(j->board, number) ||
@@ -165,6 +161,8 @@ enum firn_status firn_join_ready(struct firn_join *join, struct firn_error *err)
     atomic_store(&j->board->pid[j->new_rank], pid);
     atomic_store(&j->board->started[j->new_rank], firn_grp_started(pid));
     atomic_store(&j->board->ready[j->new_rank], j->number + 1);
+    if (firn_join_is_far(j))
+        return FIRN_OK; /* firn_join_meet() waits for the switch */
     for (;;) {
         uint64_t word = atomic_load(&j->board->word);
         if (word == firn_join_word(j->number, FIRN_JOIN_SWITCHING))
@@ -212,6 +210,8 @@ static size_t elements(size_t nbytes, int nbridge)
 static bool is_joiner_lost(void *arg)
 {
     const struct firn_join *j = arg;
+    if (firn_join_is_far(j))
+        return atomic_load(&j->board->lost) == j->number + 1;
     for (int i = 0; i < j->order.nnew; i++)
         if (j->order.from[i] < 0 &&
             firn_grp_is_gone(atomic_load(&j->board->pid[i]),
@@ -241,10 +241,10 @@ static bool is_before_switch(const struct firn_join *j)
 /* What ends a wait for the processes of the order. */
 static struct grp_watch watch_of(struct firn_join *j, bool is_early)
 {
-    return is_early
-               ? (struct grp_watch){is_given_up, j, "the resize was given up"}
-               : (struct grp_watch){is_joiner_lost, j,
-                                    "a process ended before it came"};
+    return is_early ? (struct grp_watch){is_given_up, j,
+                                         "the resize was given up", 0}
+                    : (struct grp_watch){is_joiner_lost, j,
+                                         "a process ended before it came", 0};
 }
 
 enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
@@ -255,8 +255,10 @@ enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
     char name[NAME];
     int nbridge = 0;
     j->began_s = firn_grp_now_s();
-    j->order = j->board->order;
     j->number = order;
+    if (firn_join_is_far(j))
+        FIRN_TRY(firn_join_far_await(j, is_given_up, err));
+    j->order = j->board->order;
     if (!firn_join_is_valid(&j->order) ||
         (!j->is_new && j->order.nold != group->nprocs))
         return firn_fail(err, FIRN_EINVAL,
@@ -274,11 +276,15 @@ enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
                                   .key = group->key};
     bool is_early = is_before_switch(j);
     j->turn = 0;
-    const struct grp_watch watch = watch_of(j, is_early);
+    struct grp_watch watch = watch_of(j, is_early);
     if (is_early)
         c.timeout_s = no_limit_s;
+    if (firn_join_is_far(j))
+        firn_join_far_bridge(j, &c, &watch);
     FIRN_TRY(firn_grp_open(&j->bridge, &c, &watch, err));
-    if (is_early) {
+    if (firn_join_is_far(j)) { /* all have come: the switch has begun */
+        j->bridge->timeout_s = j->order.limit_s;
+    } else if (is_early) {
         j->bridge->watch = watch;
         firn_grp_touch(j->bridge);
     }
@@ -335,6 +341,8 @@ static enum firn_status pour(struct firn_join *j, void *data, size_t nbytes,
 {
     struct firn_group *g = j->bridge;
     size_t half = g->data_bytes / 2;
+    if (firn_join_is_far(j))
+        return firn_join_far_pour(j, data, nbytes, takes, err);
     for (size_t done = 0; done < nbytes; done += half) {
         size_t n = nbytes - done < half ? nbytes - done : half;
         unsigned char *at = (unsigned char *)g->data + (j->turn++ & 1) * half;
@@ -418,7 +426,14 @@ enum firn_status firn_join_form(struct firn_join *join,
     if (j->bridge == NULL)
         return firn_fail(err, FIRN_EIO, "%s",
                          trouble != NULL ? trouble : "there is no meeting");
+    struct firn_group_config c = *group;
+    struct grp_watch watch = {0};
     FIRN_TRY(check_all(j, trouble, err));
+    c.rank = j->new_rank;
+    c.nprocs = j->order.nnew;
+    c.local_rank = c.local_nprocs = 0;
+    if (firn_join_is_far(j))
+        FIRN_TRY(firn_join_far_group(j, &c, &watch, err));
     if (j->new_rank < 0)
         return FIRN_OK;
     int *owner = malloc((size_t)group->nthreads * sizeof *owner);
@@ -426,16 +441,14 @@ enum firn_status firn_join_form(struct firn_join *join,
         return firn_fail(err, FIRN_ENOMEM, "no memory for a layout");
     snprintf(name, sizeof name, "%.400s.joined-%llu", group->name,
              (unsigned long long)j->number);
-    struct firn_group_config c = *group;
     c.name = name;
-    c.rank = j->new_rank;
-    c.nprocs = j->order.nnew;
-    c.local_rank = c.local_nprocs = 0;
     c.owner = owner;
-    bool is_early = is_before_switch(j);
+    bool is_early = is_before_switch(j) && !firn_join_is_far(j);
     c.timeout_s =
         is_early ? no_limit_s : j->order.limit_s / 4; /* while it is opened */
-    const struct grp_watch watch = watch_of(j, is_early);
+    int listener = watch.listener;
+    watch = watch_of(j, is_early);
+    watch.listener = listener;
     enum firn_status status =
         firn_join_owners(&j->order, group->nthreads, owner)
             ? firn_grp_open(out, &c, &watch, err)

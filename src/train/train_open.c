@@ -5,6 +5,7 @@
  * variances are measured (it alone may know of a scheduler), because measuring
  * is collective.
  */
+#include "train/joinwork.h"
 #include "train/trainwork.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -105,8 +106,12 @@ static enum firn_status open_group(struct firn_train *t,
                                    struct firn_error *err)
 {
     bool is_one_host = env->local_nprocs == env->nprocs;
-    if (c->as == NULL && is_one_host)
+    if (c->as == NULL)
         FIRN_TRY(firn_join_open(&t->join, err));
+    if (t->join != NULL && !is_one_host && !firn_join_is_far(t->join)) {
+        firn_join_close(t->join);
+        t->join = NULL;
+    }
     t->joins = firn_join_is_new(t->join);
     t->is_chain = c->chain;
     t->timeout_s = env->timeout_s;

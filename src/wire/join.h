@@ -9,6 +9,11 @@
  * compare-and-swap changes it, so supervisor and process 0 cannot disagree
  * about who was first.
  *
+ * Where the processes are on several hosts, or in several allocations of one
+ * host, each has a board of its own, a far one: its processes meet over TCP.
+ * That of process 0 decides; the supervisors carry orders, readiness and the
+ * end from board to board (engine/shepherd_far.c).
+ *
  * The table of phases and events is a pure function, firn_join_next().
  * docs/resize.md tells the whole story.
  */
@@ -83,16 +88,23 @@ const char *firn_join_event_words(enum firn_join_event event);
 
 /* --- the board ------------------------------------------------------------ */
 
-enum { FIRN_JOIN_PROCS = 256, FIRN_JOIN_LAYOUT = 8192, FIRN_JOIN_WHY = 200 };
+enum {
+    FIRN_JOIN_PROCS = 256,
+    FIRN_JOIN_LAYOUT = 8192,
+    FIRN_JOIN_WHY = 200,
+    FIRN_JOIN_AT = 64
+};
 
 /* Written by the supervisor before the word becomes PREPARING, and not changed
  * until the next order. */
 struct firn_join_order {
-    int32_t nold, nnew;            /* processes before and after */
-    int32_t from[FIRN_JOIN_PROCS]; /* by new rank: the old one; -1: joins */
-    char layout[FIRN_JOIN_LAYOUT]; /* "0,0,1": the new rank of each thread;
-                                      "": even */
-    double limit_s;                /* of the switch */
+    int32_t nold, nnew;             /* processes before and after */
+    int32_t from[FIRN_JOIN_PROCS];  /* by new rank: the old one; -1: joins */
+    char layout[FIRN_JOIN_LAYOUT];  /* "0,0,1": the new rank of each thread;
+                                       "": even */
+    double limit_s;                 /* of the switch */
+    int32_t place[FIRN_JOIN_PROCS]; /* on a far board, by new rank: neighbours
+                                       with the same number share memory */
 };
 
 /* Written by process 0 of the old group before the word becomes DONE or
@@ -117,6 +129,12 @@ struct firn_join_board {
     _Atomic int64_t pid[FIRN_JOIN_PROCS];      /* of those that joined, */
     _Atomic uint64_t started[FIRN_JOIN_PROCS]; /* by new rank */
     struct firn_join_result result;
+
+    /* A far board. */
+    _Atomic uint64_t is_far;
+    _Atomic uint64_t lost;    /* 1 + the order of which a joiner has ended */
+    _Atomic uint64_t at_port; /* 65536 * order + where its process 0 listens, */
+    char at[FIRN_JOIN_AT];    /* at this address, written before the port */
 };
 
 static inline uint64_t firn_join_word(uint64_t order,
@@ -152,6 +170,9 @@ bool firn_join_move(struct firn_join_board *board, uint64_t number,
  * the order is not valid. */
 uint64_t firn_join_give(struct firn_join_board *board,
                         const struct firn_join_order *order);
+/* The same under a number that the caller has chosen, above those before. */
+bool firn_join_give_as(struct firn_join_board *board,
+                       const struct firn_join_order *order, uint64_t number);
 /* Are all joiners of the order ready, and the old processes, if they prepare?
  */
 bool firn_join_all_ready(const struct firn_join_board *board, uint64_t number);

@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const uint64_t board_magic = 0x32647261626e726a; /* "jrnbard2" */
+static const uint64_t board_magic = 0x33647261626e726a; /* "jrnbard3" */
 
 static struct firn_join_board *map(int fd)
 {
@@ -107,23 +107,26 @@ bool firn_join_is_valid(const struct firn_join_order *order)
     return true;
 }
 
-uint64_t firn_join_give(struct firn_join_board *board,
-                        const struct firn_join_order *order)
+bool firn_join_give_as(struct firn_join_board *board,
+                       const struct firn_join_order *order, uint64_t number)
 {
     struct firn_join_row row;
     uint64_t word = atomic_load(&board->word);
     if (firn_join_phase_of(word) != FIRN_JOIN_IDLE ||
-        !firn_join_is_valid(order))
-        return 0;
-    uint64_t number = firn_join_number(word) + 1;
-    if (!firn_join_next(FIRN_JOIN_IDLE, FIRN_JOIN_ON_ORDER, &row))
-        return 0;
+        number <= firn_join_number(word) || !firn_join_is_valid(order) ||
+        !firn_join_next(FIRN_JOIN_IDLE, FIRN_JOIN_ON_ORDER, &row))
+        return false;
     board->order = *order;
     memset(&board->result, 0, sizeof board->result);
     return atomic_compare_exchange_strong(&board->word, &word,
-                                          firn_join_word(number, row.next))
-               ? number
-               : 0;
+                                          firn_join_word(number, row.next));
+}
+
+uint64_t firn_join_give(struct firn_join_board *board,
+                        const struct firn_join_order *order)
+{
+    uint64_t number = firn_join_number(atomic_load(&board->word)) + 1;
+    return firn_join_give_as(board, order, number) ? number : 0;
 }
 
 bool firn_join_all_ready(const struct firn_join_board *board, uint64_t number)

@@ -19,6 +19,11 @@ VIEWS = {"#/": "GPUs are at work", "#/jobs": "starts in", "#/jobs?state=running"
 HOSTILE = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>\"'&lt;\u202eevil\u2066"
 
 
+def tearDownModule():
+    if BoardCase.browser:
+        BoardCase.browser.close()
+
+
 def sign_in(browser, scene):
     browser.resize(1400, 900)
     browser.open(scene.board_link())
@@ -28,8 +33,11 @@ def sign_in(browser, scene):
 
 @unittest.skipUnless(find_browser(), "there is no chromium with chromedriver")
 class BoardCase(unittest.TestCase):
-    """A firnd with a past and one browser for all cases of a class."""
+    """A firnd with a past for all cases of a class. The browser is one for all
+    classes, as its start takes seconds: each scene has a port, and so an origin, of
+    its own, and no class finds a session or console lines of another."""
 
+    browser = None
     gpus, nodes, ngpus, nwaiting = "2x4:a100@80,1x4:v100@16", 3, 4, 4
     policy, shares = "fifo", None
 
@@ -42,9 +50,8 @@ class BoardCase(unittest.TestCase):
                 file.write(cls.shares)
             cls.scene.arguments += ["--shares", path]
         cls.scene.start()
-        cls.browser = None
         cls.scene.forge(cls.make_past)
-        cls.browser = Browser()
+        BoardCase.browser = BoardCase.browser or Browser()
 
     @classmethod
     def make_past(cls, db, template):
@@ -53,7 +60,8 @@ class BoardCase(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         if cls.browser:
-            cls.browser.close()
+            cls.browser.open("about:blank")  # it asks this firnd no more
+            cls.browser.console()
         cls.scene.close()
 
     def go(self, address):

@@ -148,6 +148,32 @@ static void a_harmful_pair_is_known_after_two_epochs(void **unused)
 }
 
 /* It should have ended after about five epochs, and has reported seven. */
+/* The temporal guard: not by one epoch, not by a loss that is a little higher,
+ * and not where the target is met sooner all the same. */
+static void a_transfer_hurts_if_its_job_would_end_sooner_anew(void **unused)
+{
+    (void)unused;
+    struct two t = open_two();
+    struct task_run run = {t.b, t.a, FIRN_MERGE_AFTER};
+    struct taskbook_harm harm;
+    assert_false(taskbook_hurts(t.book, &run, 2, 100, &harm));
+    assert_true(isnan(harm.alone)); /* nothing is known of the task */
+    train_alone(&t);
+    taskbook_score(t.book, t.a, t.b, 0.5);
+    report(&t, run, 2, 2);
+    assert_false(taskbook_hurts(t.book, &run, 1, 2, &harm));
+    assert_true(taskbook_hurts(t.book, &run, 2, 1, &harm));
+    assert_true(fabs(harm.alone - 0.5) < 0.05);
+    assert_true(fabs(harm.behind - 1) < 0.2); /* 1 is the loss of epoch 1 */
+    assert_false(taskbook_hurts(t.book, &run, 2, 1.04 * harm.alone, &harm));
+    for (int i = 0; i < 20; i++) /* other jobs ended soon after it */
+        taskbook_end(t.book, &run, 4);
+    assert_false(taskbook_hurts(t.book, &run, 2, 1, &harm));
+    taskbook_goal(t.book, t.b, (double)NAN, 10); /* the loss alone counts */
+    assert_true(taskbook_hurts(t.book, &run, 2, 1, &harm));
+    taskbook_free(t.book);
+}
+
 static void a_job_that_has_not_ended_will_take_longer(void **unused)
 {
     (void)unused;
@@ -238,6 +264,7 @@ int main(void)
         cmocka_unit_test(offline_pairs_make_the_first_estimate),
         cmocka_unit_test(reports_and_ends_correct_the_estimate),
         cmocka_unit_test(a_harmful_pair_is_known_after_two_epochs),
+        cmocka_unit_test(a_transfer_hurts_if_its_job_would_end_sooner_anew),
         cmocka_unit_test(a_job_that_has_not_ended_will_take_longer),
         cmocka_unit_test(a_kept_book_gives_the_same_answers),
         cmocka_unit_test(a_damaged_book_is_refused_and_nothing_is_learned),

@@ -3,10 +3,12 @@
  */
 #include "base/mem.h"
 #include "daemon/fits.h"
+#include "daemon/jobfile.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -72,10 +74,54 @@ static void what_can_never_run_is_refused_with_the_nearest(void **state)
     with_cluster(check);
 }
 
+static enum firn_status look(const char *lines, double now_s, char out[512])
+{
+    char text[300];
+    struct live_ask ask = {0};
+    struct firn_error err = {0};
+    snprintf(text, sizeof text, "run: true\n%s\n", lines);
+    assert_int_equal(
+        jobfile_read(&ask, (struct firn_bytes){text, strlen(text)}, "j", &err),
+        FIRN_OK);
+    enum firn_status status = fits_deadline(&ask, now_s, &err);
+    if (status == FIRN_OK)
+        status = fits_workdir(&ask, &err);
+    snprintf(out, 512, "%s", err.text);
+    live_ask_release(&ask);
+    return status;
+}
+
+static void a_deadline_that_is_over_is_refused(void **unused)
+{
+    (void)unused;
+    char why[512];
+    const char *line = "deadline: 1970-01-02T00:00Z";
+    assert_int_equal(look(line, 80000, why), FIRN_OK);
+    assert_int_equal(look(line, 86400 + 5400, why), FIRN_EREFUSED);
+    assert_non_null(strstr(why, "the deadline of the job was 1.5 h ago"));
+}
+
+static void a_working_directory_that_is_none_is_refused(void **unused)
+{
+    (void)unused;
+    char why[512];
+    assert_int_equal(look("workdir: /tmp", 0, why), FIRN_OK);
+    assert_int_equal(look("workdir: /tmp/no-such-folder/a/b", 0, why),
+                     FIRN_EREFUSED);
+    assert_non_null(strstr(why, "'/tmp/no-such-folder/a/b'"));
+    assert_non_null(strstr(why, "the nearest folder that there is: /tmp ("));
+    assert_int_equal(look("workdir: /no-such-folder", 0, why), FIRN_EREFUSED);
+    assert_non_null(strstr(why, "that there is: / ("));
+    assert_int_equal(look("workdir: /dev/null", 0, why), FIRN_EREFUSED);
+    assert_non_null(strstr(why, "is not a folder"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_can_never_run_is_refused_with_the_nearest),
+        cmocka_unit_test(a_deadline_that_is_over_is_refused),
+        cmocka_unit_test(a_working_directory_that_is_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,6 +45,34 @@ static void check_list(char *const *list, const char *want)
     buf_release(&text);
 }
 
+static void commands_that_start_processes_themselves_are_started_once(void **u)
+{
+    (void)u;
+    static const struct {
+        const char *text, *launch;
+    } cases[] = {
+        {"run: torchrun --standalone train.py\n", "one"},
+        {"run: /opt/venv/bin/torchrun train.py\n", "one"},
+        {"run: accelerate launch train.py\n", "one"},
+        {"run: deepspeed train.py\n", "one"},
+        {"run: python3.11 -m torch.distributed.run train.py\n", "one"},
+        {"run: python -u -m torch.distributed.launch train.py\n", "one"},
+        {"run: uv run torchrun train.py\n", "one"},
+        {"run: torchrun train.py\nlaunch: each\n", "each"},
+        {"run: accelerate config\n", ""},
+        {"run: python -m train torch.distributed.run\n", ""},
+        {"run: python train.py\n", ""},
+        {"run: torchrunner train.py\n", ""},
+        {"run: uv run\n", ""},
+        {"run: torchrun\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct live_ask ask = read_good(cases[i].text);
+        assert_string_equal(ask.launch, cases[i].launch);
+        live_ask_release(&ask);
+    }
+}
+
 static void a_job_file_needs_only_a_command(void **state)
 {
     (void)state;
@@ -666,6 +694,8 @@ static void the_examples_of_the_manual_are_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            commands_that_start_processes_themselves_are_started_once),
         cmocka_unit_test(a_job_file_needs_only_a_command),
         cmocka_unit_test(every_key_is_read),
         cmocka_unit_test(json_is_read_like_yaml),

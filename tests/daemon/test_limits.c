@@ -95,6 +95,32 @@ static void an_idle_job_is_reported_once_and_ended_if_it_asks_for_it(void **u)
     loopscene_close(&s);
 }
 
+static void an_idle_job_keeps_its_fewest_gpus_if_it_asks_for_it(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    util = 0.5;
+    loopscene_play.load = load;
+    loopscene_open(&s, "1x4:v100@16", "pollux", false);
+    loopscene_submit(&s, "a",
+                     "gpus: 1..4\nelastic: {threads: 4}\n"
+                     "idle: {after: 10m, then: shrink}");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 20);
+    assert_true(loopscene_job(&s, "a")->ask.gpus_max == 4);
+    util = 0;
+    for (int i = 0; i < 40; i++)
+        loopscene_pass(&s, 20);
+    assert_int_equal(count(&s, "idle"), 1);
+    assert_int_equal(count(&s, "cancelling"), 0);
+    assert_int_equal(loopscene_job(&s, "a")->ask.gpus_max, 1);
+    loopscene_leave(&s, "a"); /* from the GPUs that it had */
+    loopscene_turn(&s);
+    loopscene_pass(&s, 300);
+    expect(&s, "a running n0[0]");
+    loopscene_close(&s);
+}
+
 static void a_job_that_reports_progress_is_not_idle(void **unused)
 {
     (void)unused;
@@ -118,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(a_job_is_warned_and_ended_at_its_limit),
         CASE(an_idle_job_is_reported_once_and_ended_if_it_asks_for_it),
+        CASE(an_idle_job_keeps_its_fewest_gpus_if_it_asks_for_it),
         CASE(a_job_that_reports_progress_is_not_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,7 +21,8 @@ later_half()
              END { print sum / n }' "$tmp/$name"/*.jobs.csv
 }
 
-for workload in FM-1-vit FM-1-roberta-base; do
+for workload in FM-1-vit FM-1-vit-large FM-1-roberta-base FM-1-roberta-large \
+    FM-2-vit FM-2-vit-large FM-2-roberta-base FM-2-roberta-large; do
     awk -F, -v OFS=, 'NR == 1 { print; next } { print; row[++n] = $0 }
         END { for (i = 1; i <= n; i++) {
                   split(row[i], cell, ",")

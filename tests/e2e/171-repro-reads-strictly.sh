@@ -58,6 +58,7 @@ bad 's/^claims/sweep: {of: cluster, axis: x, points: [{at: 1}]}\nclaims/' "line 
 bad 's/times: 1/times: 1, acts: 0.1/' "line 13: 'acts' is '0.1': the scenario has no sweep"
 bad 's/policy: sjf/policy: sjf, variant: three/' "line 11: 'variant' is 'three': no policy of that label"
 bad 's/policy: sjf/policy: sjf, variant: two/' "line 11: 'variant' is 'two': is a variant itself"
+bad 's/policy: sjf/policy: sjf, variant: one/' "line 10: 'variant' is 'one': there is no 'chosen'"
 bad 's/^cluster/repeats: 21\ncluster/' "line 4: 'repeats' is '21': not a number from 1 to 20"
 bad 's/^cluster/unit: parsec\ncluster/' "line 4: 'unit' is 'parsec'"
 bad '/^traces/d' "line 1: 'name' is 'good': the scenario has no traces"

@@ -6,7 +6,7 @@
 # for any policy. Likewise no claim about noise may hold without noise. A claim
 # that could not be judged has not failed either.
 #
-# In the check each workload has one draw and the three longest scenarios are
+# In the check each workload has one draw and the four longest scenarios are
 # left out, each of which takes 3 to 9 s; `make soak` runs all
 # with all draws.
 cd "$(dirname "$0")/../.." || exit 1

@@ -5,7 +5,7 @@
 up --gpus 1x2:v100@16 --policy fifo
 
 submit first 2 "" "$cnn" --epochs 1 --samples 128 --judge 0
-submit long 2 "" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit long 2 "" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 250
 submit behind 1 "" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_state first succeeded
 [ "$(field first epoch)" = 1 ] || fail "more than one start"

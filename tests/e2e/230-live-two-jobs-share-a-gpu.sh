@@ -2,8 +2,8 @@
 # Two jobs that accept it run on one GPU at once; one that does not waits.
 . tests/lib/firnd.sh
 up --gpus 1x1:v100@16 --policy sjf-ffs
-submit one 1 "$sharing" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
-submit two 1 "$sharing" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit one 1 "$sharing" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 250
+submit two 1 "$sharing" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 250
 submit lone 1 "duration: 60" "$cnn" --epochs 1 --samples 128 --judge 0
 wait_state one running
 wait_state two running

@@ -14,7 +14,7 @@ app: bert-base
 batch: 128
 duration: 6000
 checkpoint: {grace: 10}"
-work="--epochs $endless --samples 256 --judge 0 --pace 40"
+work="--epochs $endless --samples 256 --judge 0 --pace 250"
 
 # states: "one running two pending", of all jobs at one moment.
 states()

@@ -6,9 +6,9 @@
 . tests/lib/firnd.sh
 up --gpus 2x1:v100@16 --policy fifo
 ckpt="checkpoint: {grace: 10}"
-submit rigid 1 "" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit rigid 1 "" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 250
 wait_state rigid running
-submit soft 1 "$ckpt" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 40
+submit soft 1 "$ckpt" "$cnn" --epochs $endless --samples 256 --judge 0 --pace 250
 wait_state soft running
 [ "$(field soft gpus)" = "n1[0]" ] || fail "soft is on $(field soft gpus)"
 

@@ -50,10 +50,12 @@ as()
     setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
         env HOME=/ FIRN_SOCKET="$socket" "$@"
 }
+gpus="--gpus 1x2:v100@16"
 start_firnd()
 {
+    # shellcheck disable=SC2086 # two words, or none
     setpriv --reuid "${tag}d" --regid "$(id -g "${tag}d")" --init-groups \
-        env HOME=/ "$lab/firnd" --gpus 1x2:v100@16 --state "$lab/state" \
+        env HOME=/ LD_LIBRARY_PATH="$lab" "$lab/firnd" $gpus --state "$lab/state" \
         --socket "$socket" --socket-group "${tag}g" "$@" 2>>"$tmp/err" &
     daemon=$!
     await "firnd does not answer" answers
@@ -74,12 +76,13 @@ end_firnd
 
 # With limits, where this host has control groups for them.
 limits="--memory-max 200M --pids-max 300 --cpus-max 3"
+more=
 start_launcher()
 {
     # shellcheck disable=SC2086 # several words
     "$launcher" --state "$lab/state" --socket "$lab/run/launch" \
         --user "${tag}d" --group "${tag}g" --shepherd "$lab/firnd" --uid-min 1 \
-        $limits 2>"$tmp/launcher" &
+        $limits $more 2>"$tmp/launcher" &
     root_daemon=$!
 }
 is_up_or_over()
@@ -92,7 +95,7 @@ if [ ! -S "$lab/run/launch" ]; then
     grep -q 'no control groups that limit' "$tmp/launcher" ||
         fail "the launcher ended: $(cat "$tmp/launcher")"
     echo "# without limits: $(cat "$tmp/launcher")"
-    limits=
+    limits='' more=--without-cgroups
     start_launcher
 fi
 await "there is no launcher" test -S "$lab/run/launch"
@@ -189,4 +192,51 @@ kill -9 "$(pgrep -u "${tag}d" -f -- --shepherd-for | head -n 1)"
 none_left() { ! pgrep -u "${tag}a" -x sleep >/dev/null; }
 await "processes are left behind a killed supervisor" none_left
 as "${tag}a" "$lab/firn" cancel b >/dev/null 2>&1
+end_firnd
+
+# The disk quota counts files in folders that are the user's.
+printf "users:\n  - name: '*'\n    disk: 1MiB\n" >"$lab/shares.yaml"
+chmod 644 "$lab/shares.yaml"
+start_firnd --launcher "$lab/run/launch" --shares "$lab/shares.yaml"
+submit_big()
+{
+    as "${tag}a" curl -s --unix-socket "$socket" -H 'Content-Type: application/yaml' \
+        --data-binary 'name: big
+run: [/bin/sh, -c, "mkdir d && head -c 2000000 /dev/zero >d/file"]
+gpus: 1' http://firn/v1/jobs >"$tmp/out"
+}
+submit_big
+out_has '"name": "big"'
+big_is_over() { api GET /jobs/big | grep -q '"state": "succeeded"'; }
+await "the job with a file does not succeed" big_is_over
+submit_big
+out_has "over quota: the jobs of user ${tag}a have"
+end_firnd
+
+# With a driver (a made-up one here): a job can open the devices of its own GPUs
+# only. The made-up driver numbers its devices backwards: GPU 0 is /dev/nvidia1.
+# These devices have no driver either: open() fails, but not by "not permitted".
+grep -q 'GPUs of others are closed' "$tmp/launcher" ||
+    { echo "# devices: $(cat "$tmp/launcher")" && exit 0; }
+cp "$FIRN_BUILD/tests/fake/libnvidia-ml.so.1" "$lab/" &&
+    mknod -m 666 "$lab/nv0" c 195 0 && mknod -m 666 "$lab/nv1" c 195 1 ||
+    { echo "# devices: there is no made-up driver" && exit 0; }
+printf '15 Tesla T4:\n15 Tesla T4:\n' >"$lab/gpus"
+chmod 644 "$lab/gpus"
+gpus=
+start_firnd --launcher "$lab/run/launch"
+cat >"$lab/open" <<END
+echo "GPU \$CUDA_VISIBLE_DEVICES"
+for i in 0 1; do
+    (true <"$lab/nv\$i") 2>&1 | grep -q 'not permitted' && echo closed \$i || echo open \$i
+done
+END
+chmod 755 "$lab/open"
+as "${tag}a" "$lab/firn" submit --name opens --gpus 1 --workdir / --wait \
+    -- /bin/sh "$lab/open" >"$tmp/out" 2>&1 || fail "the job fails: $(cat "$tmp/out")"
+as "${tag}a" "$lab/firn" logs opens >"$tmp/out" 2>&1
+case $(grep -v '^firn:' "$tmp/out" | tr '\n' ' ') in
+"GPU GPU-0 closed 0 open 1 " | "GPU GPU-1 open 0 closed 1 ") ;;
+*) fail "its devices: $(cat "$tmp/out")" ;;
+esac
 end_firnd

@@ -22,6 +22,18 @@ lines=$(logs_of --gpus 2 -- train)
 mine 0,1 1 2 unset" ] || fail "two processes printed '$lines'"
 lines=$(logs_of --gpus 1 --env-all --env MORE=1 -- train)
 [ "$lines" = "mine 0 0 1 /data" ] || fail "with --env-all it printed '$lines'"
+# A conda environment is PATH and two variables, which go along.
+printf '#!/bin/sh\necho "$CONDA_PREFIX $CONDA_DEFAULT_ENV ${VIRTUAL_ENV-unset}"\n' \
+    >"$tmp/bin/python"
+chmod +x "$tmp/bin/python"
+CONDA_PREFIX=$tmp CONDA_DEFAULT_ENV=lab
+export CONDA_PREFIX CONDA_DEFAULT_ENV
+unset VIRTUAL_ENV
+lines=$(logs_of --gpus 1 -- python)
+[ "$lines" = "$tmp lab unset" ] || fail "in a conda environment it printed '$lines'"
+lines=$(logs_of --gpus 1 --env CONDA_DEFAULT_ENV=mine -- python)
+[ "$lines" = "$tmp mine unset" ] || fail "with --env it printed '$lines'"
+unset CONDA_PREFIX CONDA_DEFAULT_ENV
 printf 'run: [train]\ngpus: 4\nlaunch: one\nenv: {DATA: file}\n' >"$tmp/job.yaml"
 lines=$(logs_of -f "$tmp/job.yaml")
 [ "$lines" = "mine 0,1,2,3 0 1 file" ] || fail "the job file printed '$lines'"

@@ -19,9 +19,10 @@ print(f"rank {dist.get_rank()} of {dist.get_world_size()} sum {x.item()} "
       f"gpus {os.environ['CUDA_VISIBLE_DEVICES']} {sys.executable}", flush=True)
 dist.destroy_process_group()
 END
+export TMPDIR="$tmp" # torchrun leaves a folder there
 up --gpus 1x2:v100@16 --policy fifo
 export FIRN_SOCKET="$socket" OMP_NUM_THREADS=1
-"$FIRN" submit --name torch --gpus 2 --launch one --env OMP_NUM_THREADS --wait -- \
+"$FIRN" submit --name torch --gpus 2 --env OMP_NUM_THREADS --wait -- \
     torchrun --standalone --nproc-per-node=2 "$tmp/train.py" >"$tmp/number" 2>"$tmp/states" ||
     fail "torchrun failed: $("$FIRN" logs torch | tail -n 5)"
 "$FIRN" logs torch >"$tmp/out"

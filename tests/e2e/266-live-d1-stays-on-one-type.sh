@@ -19,7 +19,7 @@ wait_type()
 start
 submit job 1..2 "elastic: {threads: 6, consistency: D1}
 checkpoint: {grace: 10}
-duration: 60" "$cnn" --threads 6 --epochs $endless --samples 256 --judge 0 --pace 40
+duration: 60" "$cnn" --threads 6 --epochs $endless --samples 256 --judge 0 --pace 250
 wait_reported job step '[1-9]*'
 sleep 1.2 # a round that could give it the other
 [ "$(field job gpus)" = "n0[0]" ] || fail "it is on $(field job gpus)"

@@ -20,7 +20,7 @@ both_run()
 await "Slurm starts nothing" both_run
 up --policy fifo
 ckpt="checkpoint: {grace: 10}"
-long="--epochs $endless --samples 256 --judge 0 --pace 40"
+long="--epochs $endless --samples 256 --judge 0 --pace 250"
 # shellcheck disable=SC2086 # words
 submit one 1 "$ckpt" "$cnn" $long
 # shellcheck disable=SC2086 # words

@@ -58,6 +58,8 @@ static void each_kind_is_a_node_and_keeps_its_devices(void **state)
     assert_string_equal(gpus_at(&gpus, 0, 1)->visible, "GPU-2");
     assert_string_equal(gpus_at(&gpus, 1, 0)->visible, "GPU-1");
     assert_string_equal(gpus_at(&gpus, 2, 0)->visible, "GPU-3");
+    assert_int_equal(gpus_at(&gpus, 1, 0)->minor, 2); /* as the driver says */
+    assert_int_equal(gpus_at(&gpus, 2, 0)->minor, 0);
     assert_null(gpus_at(&gpus, 1, 1));
     assert_int_equal(gpus.cluster.ngpus, 4);
     gpus_close(&gpus);

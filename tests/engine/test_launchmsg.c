@@ -22,7 +22,10 @@ static void a_request_is_written_as_it_was_read(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "check ann\n", "start b.o-b_2 7 3 0123456789abcdef\n",
+        "check ann\n",
+        "start b.o-b_2 7 3 0123456789abcdef 000000000000000f "
+        "ffffffffffffffff\n",
+        "gpus 7 3 0123456789abcdef 8000000000000001 0000000000000000\n",
         "end 2147483647 ffffffffffffffff\n", "check EXAMPLE+ann$\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct launchmsg msg;
@@ -63,6 +66,16 @@ static void other_lines_are_refused(void **state)
         "start ann 2147483648 3 0123456789abcdef\n",
         "start ann 7 9999999999999999999 0123456789abcdef\n",
         "start ann 7 3 0123456789abcdef x\n",
+        "start ann 7 3 0123456789abcdef\n",
+        "start ann 7 3 0123456789abcdef 000000000000000f\n",
+        "start ann 7 3 0123456789abcdef 000000000000000F 000000000000000f\n",
+        "start ann 7 3 0123456789abcdef f f\n",
+        "start ann 7 3 0123456789abcdef 000000000000000f 000000000000000f \n",
+        "start ann 7 3 0123456789abcdef 000000000000000f 000000000000000f 0\n",
+        "gpus ann 7 3 0123456789abcdef 000000000000000f 000000000000000f\n",
+        "gpus 7 0123456789abcdef 000000000000000f 000000000000000f\n",
+        "gpus 7 3 0123456789abcdef\n",
+        "end 7 0123456789abcdef 000000000000000f\n",
         "end ann 7 0123456789abcdef\n",
         "end 7\n",
         "stop 7 0123456789abcdef\n"};

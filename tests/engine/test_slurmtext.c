@@ -305,6 +305,25 @@ static void a_damaged_queue_causes_no_crash(void **state)
     }
 }
 
+static void a_further_allocation_has_a_tag_of_its_own(void **state)
+{
+    (void)state;
+    struct slurm_tag tag = {7, 4, 2}, again;
+    int64_t pilot = 0;
+    char mark[SLURM_TAG_MAX];
+    slurm_pilot_print(&tag, 3, mark);
+    assert_string_equal(mark, "firn:7:4:2:3");
+    assert_false(slurm_tag_read(mark, strlen(mark), &again));
+    assert_true(slurm_pilot_read(mark, strlen(mark), &again, &pilot));
+    assert_true(again.cell == 7 && again.job == 4 && again.attempt == 2 &&
+                pilot == 3);
+    static const char *const bad[] = {
+        "firn:7:4:2",  "firn:7:4:2:0",  "firn:7:4:2:03",
+        "firn:7:4:2:", "firn:7:4:2:3x", "firn:7:4:2:3:1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(slurm_pilot_read(bad[i], strlen(bad[i]), &again, &pilot));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +338,7 @@ int main(void)
         cmocka_unit_test(versions_from_22_05_on_are_taken),
         cmocka_unit_test(an_excerpt_is_printable_and_cut),
         cmocka_unit_test(a_damaged_queue_causes_no_crash),
+        cmocka_unit_test(a_further_allocation_has_a_tag_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

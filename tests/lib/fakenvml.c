@@ -31,6 +31,7 @@ SHOWN int nvmlDeviceGetMemoryInfo(void *device, void *out);
 SHOWN int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n,
                                                   void *infos);
 SHOWN int nvmlDeviceGetUtilizationRates(void *device, void *out);
+SHOWN int nvmlDeviceGetMinorNumber(void *device, unsigned *out);
 
 /* The file with the GPUs: $FAKE_NVML, else `gpus` beside this library, for
  * processes that are not given the variable. */
@@ -138,6 +139,13 @@ int nvmlDeviceGetMemoryInfo(void *device, void *out)
     return 0;
 }
 
+/* Not the index: on a real host, too, the two may differ. */
+int nvmlDeviceGetMinorNumber(void *device, unsigned *out)
+{
+    *out = ngpus - 1 - (unsigned)((struct fakegpu *)device - gpus);
+    return 0;
+}
+
 int nvmlDeviceGetUtilizationRates(void *device, void *out)
 {
     const unsigned percent[2] = {((struct fakegpu *)device)->percent, 0};
@@ -171,7 +179,8 @@ struct nvml fakenvml_use(const struct fakegpu *of, unsigned n)
                          .uuid = nvmlDeviceGetUUID,
                          .memory = nvmlDeviceGetMemoryInfo,
                          .processes = nvmlDeviceGetComputeRunningProcesses_v3,
-                         .utilisation = nvmlDeviceGetUtilizationRates};
+                         .utilisation = nvmlDeviceGetUtilizationRates,
+                         .minor = nvmlDeviceGetMinorNumber};
 }
 
 int fakenvml_nopen(void)

@@ -18,6 +18,7 @@
 # not end by itself, or the test asks for its past (`held_once`).
 . tests/lib/trainers.sh
 firnd=${FIRN%/firn}/firnd
+asks=${FIRN%/firn}/tests/askfield
 engine=${FIRND_ENGINE:-local}
 [ -x "$firnd" ] || skip "firnd is not built"
 command -v curl >/dev/null || skip "there is no curl"
@@ -139,11 +140,17 @@ api()
     fi
 }
 
+# ask_field KIND JOB NAME [PATTERN]: build/tests/askfield on this scheduler.
+ask_field()
+{
+    [ -x "$asks" ] || fail "there is no $asks: run make built"
+    "$asks" "$socket" $((patience / 4)) "$@"
+}
+
 # field JOB NAME: a field of a job, without quotes.
 field()
 {
-    api GET "/jobs/$1" | tr '{,' '\n\n' |
-        sed -n 's/^ *"'"$2"'": *"\{0,1\}\([^"}]*\)"\{0,1\}}*$/\1/p' | head -n 1
+    ask_field field "$@"
 }
 
 # submit NAME GPUS MORE COMMAND...: a job of that name; MORE are further lines.
@@ -172,15 +179,11 @@ is()
     esac
 }
 
-# wait_field JOB NAME PATTERN: waits until a field matches.
+# wait_field JOB NAME PATTERN: waits until a field matches. It is in $value.
 wait_field()
 {
-    tries=0
-    until is "$@"; do
-        [ "$tries" -lt "$patience" ] ||
-            fail "job $1 has $2 '$value', not $3: $(api GET /jobs)"
-        nap
-    done
+    value=$(ask_field field "$@") ||
+        fail "job $1 has $2 '$value', not $3: $(api GET /jobs)"
 }
 
 # wait_state JOB STATE: waits until the job is in that state.
@@ -192,11 +195,7 @@ wait_state()
 # wait_why JOB TEXT: waits until `why` of the job contains TEXT.
 wait_why()
 {
-    tries=0
-    until says "/jobs/$1/why" "$2"; do
-        [ "$tries" -lt "$patience" ] || fail "why: $(api GET "/jobs/$1/why")"
-        nap
-    done
+    ask_field text "/jobs/$1/why" "$2" || fail "why: $(api GET "/jobs/$1/why")"
 }
 
 # held_once JOB GPUS: did a finished attempt of the job hold these GPUs?
@@ -249,8 +248,7 @@ trap cleanup EXIT
 # reported JOB NAME: a number of its last report.
 reported()
 {
-    api GET "/jobs/$1" | sed -n 's/.*"report": *{\(.*\)/\1/p' | tr '{},' '\n' |
-        sed -n 's/^ *"'"$2"'": *//p' | head -n 1
+    ask_field report "$@"
 }
 
 # has_reported JOB NAME PATTERN: does that number match? It is in $value.
@@ -264,15 +262,12 @@ has_reported()
     esac
 }
 
-# wait_reported JOB NAME PATTERN: waits until that number matches a pattern.
+# wait_reported JOB NAME PATTERN: waits until that number matches a pattern. It is
+# in $value.
 wait_reported()
 {
-    tries=0
-    until has_reported "$@"; do
-        [ "$tries" -lt "$patience" ] ||
-            fail "job $1 reports $2 '$value', not $3: $(api GET "/jobs/$1")"
-        nap
-    done
+    value=$(ask_field report "$@") ||
+        fail "job $1 reports $2 '$value', not $3: $(api GET "/jobs/$1")"
 }
 
 # saved JOB-ID [STEP]: has it a checkpoint later than STEP? Sets $step.

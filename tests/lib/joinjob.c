@@ -183,6 +183,13 @@ static pid_t fork_one(struct joinjob *job, int rank, int nprocs, uint64_t order,
     setenv("FIRN_JOB", text, 1);
     snprintf(text, sizeof text, "/proc/self/fd/%d", job->fd);
     setenv("FIRN_JOIN", text, 1);
+    if (job->is_far) {
+        setenv("FIRN_GROUP_KEY",
+               "00112233445566778899aabbccddeeff"
+               "00112233445566778899aabbccddeeff",
+               1);
+        setenv("FIRN_HOST", "127.0.0.1", 1);
+    }
     unsetenv("FIRN_JOIN_ORDER");
     if (order > 0)
         set_number("FIRN_JOIN_ORDER", order);
@@ -208,6 +215,7 @@ void joinjob_start(struct joinjob *job, int nprocs)
     }
     job->fd = firn_join_board_make(&job->board);
     assert_true(job->fd >= 0);
+    atomic_store(&job->board->is_far, job->is_far);
     for (int r = 0; r < nprocs; r++)
         job->pid[r] = fork_one(job, r, nprocs, 0, false);
 }
@@ -266,9 +274,11 @@ static bool is_settled(struct joinjob *job, pid_t *joiner, int nprocs,
     int status = 0;
     if (phase == FIRN_JOIN_DONE || phase == FIRN_JOIN_FAILED)
         return true;
-    if (ended(joiner, nprocs, &status) >= 0)
+    if (ended(joiner, nprocs, &status) >= 0) {
+        atomic_store(&job->board->lost, order + 1);
         (void)firn_join_move(job->board, order, FIRN_JOIN_PREPARING,
                              FIRN_JOIN_ON_JOINER_LOST, &row);
+    }
     int lost = ended(job->pid, job->nprocs, &status);
     *is_broken = lost >= 0 && phase_of(job) != FIRN_JOIN_DONE;
     return *is_broken;
@@ -303,6 +313,8 @@ static uint64_t give(struct joinjob *job, int nprocs, const int *from)
         .nold = job->nprocs, .nnew = nprocs, .limit_s = job->limit_s};
     for (int r = 0; r < nprocs; r++)
         order.from[r] = from[r];
+    for (int r = 0; r < nprocs; r++)
+        order.place[r] = r / 2;
     uint64_t number = firn_join_give(job->board, &order);
     assert_true(number > 0);
     return number;

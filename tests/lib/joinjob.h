@@ -32,6 +32,7 @@ struct joinjob {
     size_t nelements;
     uint64_t nsteps, every; /* steps of the job; between checkpoints */
     bool chain;
+    bool is_far;    /* pairs of processes share memory, all else goes by TCP */
     double limit_s; /* of a switch */
 
     struct joinjob_share *share;

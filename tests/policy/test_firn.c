@@ -105,9 +105,55 @@ static void a_job_that_got_no_gpu_runs_beside_another(void **unused)
     scene = open_scene(text, NULL);
     expect(scene, 0, "A: n0[0-3]~  B: -");
     scene_free(scene);
+}
+
+/* An elastic host could have fewer GPUs instead: its pairs are bounded. B
+ * cannot run on fewer than 4. */
+static void a_slow_pair_is_refused_where_the_host_can_shrink(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 4 gpus; A wants 4 from 2 to 4 for 100 shares; "
+                       "B wants 4 for 1000 shares";
+    struct scene *scene = open_scene(text, "firn.unknown=yes");
+    expect(scene, 0, "A: n0[0-3]~  B: n0[0-3]~");
+    scene_free(scene);
     scene = open_scene(text, "firn.unknown=yes firn.slowdown=1.05");
     expect(scene, 0, "A: n0[0-3]~  B: -");
     scene_free(scene);
+}
+
+/* With `share-min` 0.5 a pair gains below 5 / 3, where 2 / x - 1 =
+ * 0.5 (1 - 1 / x); with two more jobs behind it below 13 / 7, where
+ * 3 (2 / x - 1) = 0.5 (1 - 1 / x). */
+static void a_pair_shares_if_all_end_earlier_together(void **unused)
+{
+    static const struct {
+        double slowdown;
+        bool is_queue, shares;
+    } cases[] = {{1.65, false, true},
+                 {1.7, false, false},
+                 {1.7, true, true},
+                 {1.85, true, true},
+                 {1.9, true, false}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const bold[] = {"firn.unknown=yes"};
+        struct play play;
+        play_open(&play, "1x1:h200",
+                  cases[i].is_queue
+                      ? "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                        "a,0,1,100\nb,0,1,200\nc,0,1,1000\nd,0,1,1000\n"
+                      : "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                        "a,0,1,100\nb,0,1,200\n");
+        play.options.shares = true;
+        play.options.share_slowdown = cases[i].slowdown;
+        play.options.settings = bold;
+        play.options.nsettings = 1;
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "b")->first_start_s == 0,
+                         cases[i].shares);
+        play_close(&play);
+    }
 }
 
 /* Two that help each other are one seat; without a common key they are not. */
@@ -328,6 +374,26 @@ static void a_guest_keeps_its_place(void **unused)
     play_close(&play);
 }
 
+/* Starts take 10 s, in which a job does not train, and beside each other two
+ * jobs do no more than one. a trains from 10 to 30 s: b starts when it has 10 s
+ * left.
+ */
+static void a_guest_starts_beside_a_host_that_ends_soon(void **unused)
+{
+    (void)unused;
+    static const char *const bold[] = {"firn.unknown=yes"};
+    struct play play;
+    open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                       "a,0,1,20\nb,1,1,40\n");
+    play.options.shares = true;
+    play.options.share_slowdown = 2;
+    play.options.settings = bold;
+    play.options.nsettings = 1;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "b")->first_start_s == 20);
+    play_close(&play);
+}
+
 /* ---- notes ---- */
 
 /* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
@@ -356,6 +422,9 @@ int main(void)
         cmocka_unit_test(a_guest_keeps_its_place),
         cmocka_unit_test(a_freedom_can_be_switched_off),
         cmocka_unit_test(a_job_that_got_no_gpu_runs_beside_another),
+        cmocka_unit_test(a_slow_pair_is_refused_where_the_host_can_shrink),
+        cmocka_unit_test(a_pair_shares_if_all_end_earlier_together),
+        cmocka_unit_test(a_guest_starts_beside_a_host_that_ends_soon),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),

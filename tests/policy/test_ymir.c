@@ -236,6 +236,43 @@ static void a_merge_that_hurts_is_undone_and_says_so(void **state)
     play_close(&play);
 }
 
+/* The first two teach the estimator their curves, alone. c then begins with the
+ * weights of d where the estimator has it so, and in the published curves its
+ * loss is higher with them and it never gets to its target: it begins anew.
+ * Without the guard it goes on for 20 epochs. */
+static void a_transfer_that_hurts_is_undone_and_says_so(void **state)
+{
+    (void)state;
+    struct play play;
+    int undone = 0;
+    open_play(&play, "1x1:v100",
+              "a,0,1,5,1,1,vit@food101,48,1,1\n"
+              "b,0,1,5,1,1,vit@cifar100,48,1,1\n"
+              "c,200000,1,5,1,1,vit@food101,48,1,1\n"
+              "d,200000,1,5,1,1,vit@cifar100,48,1,1\n");
+    play.options.transfer_key = false;
+    for (play.options.seed = 1; play.options.seed <= 8; play.options.seed++) {
+        const char *settings[] = {"ymir.spatial=no", "ymir.between=yes",
+                                  "ymir.guard=no"};
+        play.options.settings = settings;
+        play.options.nsettings = 2;
+        play_run(&play, "ymir");
+        if (!has(&play, "anew"))
+            continue;
+        undone++;
+        assert_true(has(&play, "with the weights of "));
+        assert_true(play.result.gpu_s_lost > 0);
+        double with_s = play.result.jct_mean_s;
+        play.options.nsettings = 3;
+        play_run(&play, "ymir");
+        assert_false(has(&play, "anew"));
+        assert_true(play.result.gpu_s_lost == 0);
+        assert_true(play.result.jct_mean_s > with_s);
+    }
+    assert_true(undone >= 2);
+    play_close(&play);
+}
+
 /* The same datasets, models and truths: before a job has reported three epochs
  * alone, what is known of a pair is the same whatever the truth, nothing. */
 static void no_job_is_merged_before_its_task_was_seen_alone(void **state)
@@ -474,6 +511,7 @@ int main(void)
         cmocka_unit_test(jobs_of_different_keys_are_not_merged),
         cmocka_unit_test(a_job_that_has_made_progress_is_not_merged),
         cmocka_unit_test(a_merge_that_hurts_is_undone_and_says_so),
+        cmocka_unit_test(a_transfer_that_hurts_is_undone_and_says_so),
         cmocka_unit_test(no_job_is_merged_before_its_task_was_seen_alone),
         cmocka_unit_test(a_job_waits_for_weights_that_pay),
         cmocka_unit_test(the_first_has_ended_before_the_second_begins),

@@ -6,11 +6,15 @@ import argparse
 import csv
 import importlib
 import io
+import json
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 from contextlib import redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -107,7 +111,7 @@ class Parallel(unittest.TestCase):
                 )
             rows = rows_of(Path(folder, "parallel.csv"))
         self.assertEqual(
-            [row["ms"] for row in rows], ["1", "1", "failed", "1"]
+            [row["ms"] for row in rows], ["1", "1", "failed", "1", "1", "1"]
         )
         self.assertEqual(len(failures), 1)
 
@@ -137,6 +141,92 @@ class Folding(unittest.TestCase):
         self.assertEqual([moved(4, way) for way in ("kernel", "foreach")], [7, 11])
         # V = 8: 3 + 4 + 3 + 5; V = 6: 3 + 4 + thread 5 with two sums (4)
         self.assertEqual([moved(8, "kernel"), moved(6, "kernel")], [15, 11])
+
+
+class Merge(unittest.TestCase):
+    """merge.sh, merge_job.py, merge_table.py"""
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="firn"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def run_of(self, way: str, seed: str, logs: list[str], ends: list[float]) -> None:
+        """Writes what merge.sh keeps of a run, and adds it to the tables."""
+        records = {"block": {"ended_s": 100.0}}
+        for i, task in enumerate("ab"):
+            records[task] = dict(
+                id=2 + i, state="succeeded", epoch=1, ended_s=100 + ends[i]
+            )
+            (self.folder / f"{task}.log").write_text(logs[i])
+        for name, record in records.items():
+            (self.folder / f"{name}.json").write_text(json.dumps(record))
+        table = script("merge_table")
+        table.add(str(self.folder), str(self.folder), way, seed, "0.4", "0.3")
+
+    def test_a_merged_job_is_found_in_the_log_of_its_lead(self) -> None:
+        line = "job {} epoch {} metric {} steps {} device_steps {} seconds {}\n"
+        first, second = line.format(2, 1, 0.41, 40, 40, 4.0), line.format(
+            3, 1, 0.25, 16, 16, 2.0
+        ) + line.format(3, 2, 0.31, 32, 32, 4.0)
+        for name in ("merge.csv", "merge_curves.csv"):
+            (self.folder / name).write_text("# device: none\n")
+        self.run_of("first", "0", [first, second], [10.0, 20.0])
+        self.run_of("alone", "1", [first, second], [10.0, 20.0])
+        both = "trains job 3 as well\n" + line.format(
+            3, 1, 0.32, 16, 30, 3.0
+        ) + line.format(2, 1, 0.41, 24, 48, 5.0)
+        self.run_of("merged", "1", [both, ""], [12.0, 12.0])
+        found = io.StringIO()
+        with redirect_stdout(found):
+            script("merge_table").targets(str(self.folder), "0.5")
+            script("merge_table").summary(str(self.folder))
+        text = found.getvalue()
+        self.assertIn("0.2050 0.1550", text)
+        self.assertIn("seed 1, alone : mean completion 15.0 s", text)
+        self.assertIn("both done after 12.0 s, 48 steps of the device", text)
+        self.assertIn("targets met 2 of 2, starts 1+1, trained together", text)
+        self.assertIn("mean completion: alone takes 1.25 times", text)
+        self.assertIn("device steps: alone takes 1.50 times", text)
+        rows = rows_of(self.folder / "merge.csv")
+        self.assertEqual([row["met"] for row in rows], ["1"] * 6)
+        self.assertEqual([row["epochs"] for row in rows], list("121211"))
+
+    @unittest.skipUnless(os.environ.get("FIRN_SOAK"), "FIRN_SOAK is not set")
+    def test_the_script_merges_two_jobs_on_a_declared_gpu(self) -> None:
+        env = dict(
+            os.environ, DEVICE="cpu", TINY="1", PYTHON=sys.executable, EPOCHS="3",
+            MANY="32", FEW="16", SECONDS_MAX="600", OMP_NUM_THREADS="1", KIND="bytes",
+            EXTRA='--length, "32", --tests, "16"', EXTRA_BASE="--base-steps 20 --length 32",
+        )  # fmt: skip
+        words = [BENCH / "merge.sh", BENCH.parents[1] / "build", self.folder, "1"]
+        run = subprocess.run(words, env=env, capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("trained together", run.stdout)
+        rows = rows_of(self.folder / "merge.csv")
+        self.assertEqual([row["state"] for row in rows], ["succeeded"] * 6)
+
+
+class HuggingFace(unittest.TestCase):
+    """train_huggingface.py"""
+
+    def test_a_run_that_failed_is_neither_equal_nor_different(self) -> None:
+        compare = script("train_huggingface").compare
+        base = [6, "a", "b", "c"]
+        self.assertEqual(compare(base, [6, "a", "b", "c"]), ["equal"] * 3)
+        self.assertEqual(compare(base, [6, "x", "b", "c"])[0], "differs")
+        self.assertEqual(compare(base, None), ["failed"] * 3)
+
+    @unittest.skipUnless(os.environ.get("FIRN_SOAK"), "FIRN_SOAK is not set")
+    def test_the_script_finds_equal_bits_on_a_cpu(self) -> None:
+        if any(find_spec(name) is None for name in ("transformers", "peft", "accelerate")):
+            self.skipTest("transformers, peft or accelerate is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            words = [sys.executable, BENCH / "train_huggingface.py", "--device", "cpu"]
+            words += ["--tiny", "--out", folder, "--seconds", "500"]
+            run = subprocess.run(words, capture_output=True, text=True)
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+            rows = rows_of(Path(folder, "huggingface.csv"))
+        self.assertEqual(len(rows), 9)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import signal
 import tempfile
 import unittest
 import warnings
-from typing import Any
+from typing import Any, Callable
 
 import farm
 import torch
@@ -143,11 +143,20 @@ class Trainers(unittest.TestCase):
         self.assertEqual(found[0]["last check"], [2, 7])
         self.assertAlmostEqual(found[0]["lr"], 0.05 * 0.9**9)
 
-    def test_autocast_and_max_steps_have_the_same_bits_on_two(self) -> None:
-        work = lambda: train(precision="bf16-mixed", max_steps=5)  # noqa: E731
-        one, two = farm.run(1, work), farm.run(2, work)
+    def test_autocast_and_max_steps_have_the_same_bits_on_two_and_after_a_stop(
+        self,
+    ) -> None:
+        def work(stop_at: int = 0, **more: Any) -> Callable[[], dict]:
+            options = dict(precision="bf16-mixed", max_steps=5, **more)
+            return lambda: train(stop_at, **options)
+
+        one, two = farm.run(1, work()), farm.run(2, work())
         self.assertEqual(one["steps"], 5)
         self.assertEqual(farm.differing(one, two), [])
+        stopped = work(2, folder=self.folder)
+        farm.finish(farm.start(2, stopped, FIRN_JOB="half"), 83)
+        found = farm.run(1, work(folder=self.folder), FIRN_JOB="half")
+        self.assertEqual(farm.differing(one, found), [])
 
     def test_early_stopping_ends_the_job(self) -> None:
         def work() -> dict:

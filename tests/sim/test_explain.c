@@ -82,6 +82,35 @@ static void adds_up(const struct explain *life)
                               life->stood_s));
 }
 
+/* It has done 40 s and begins anew, which costs it 10 s more; a later wait does
+ * not repeat the reason. */
+static void a_job_that_begins_anew_tells_why(void **state)
+{
+    (void)state;
+    struct firn_buf page = {0};
+    struct explain life = told("0\tsubmit\t0\t\"a\"\t1\t1\t1\t100\t0\n"
+                               "0\tstart\t0\tn0[0]\n0\trate\t0\t0\t1\t0\n"
+                               "40\tanew\t0\t\"it is worse\"\n"
+                               "40\trate\t0\t0\t1\t50\n"
+                               "60\tstop\t0\t10\tpreempt\n"
+                               "70\tstart\t0\tn0[0]\n70\trate\t0\t10\t1\t80\n"
+                               "170\tdone\t0\naborted\n",
+                               "a");
+    has_stretches(&life, "train 0-40 40; restart 40-50 0; train 50-60 10; "
+                         "wait 60-70 10; restart 70-80 10; train 80-170 100");
+    adds_up(&life);
+    assert_string_equal(life.stretches.at[1].cause, "anew");
+    assert_string_equal(life.stretches.at[1].note, "it is worse");
+    assert_string_equal(life.stretches.at[3].note, "");
+    explain_page(&life, &page);
+    assert_non_null(strstr(page.at, "begins anew: it is worse; restarts on"));
+    buf_clear(&page);
+    explain_json(&life, &page);
+    assert_non_null(strstr(page.at, "\"note\":\"it is worse\""));
+    buf_release(&page);
+    explain_release(&life);
+}
+
 /* a holds all until 100; b comes at 10, and c behind it. */
 static void under_fifo_a_job_waits_and_trains(void **state)
 {
@@ -472,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(under_fifo_a_job_waits_and_trains),
+        cmocka_unit_test(a_job_that_begins_anew_tells_why),
         cmocka_unit_test(under_tiresias_a_job_is_preempted),
         cmocka_unit_test(a_life_shows_the_notes_of_the_policy),
         cmocka_unit_test(a_life_shows_neighbours_sizes_and_the_quantum),

@@ -373,6 +373,21 @@ static void work_adds_up(void **state)
             "log: line 19: job 0 has a rate of -1");
 }
 
+/* Work goes back to 0 behind a line that says why, and not without it. */
+static void a_job_that_begins_anew_says_why(void **state)
+{
+    (void)state;
+    static const char up[] = "200\tnode_up\t0\n";
+    accepted(up, "200\tnode_up\t0\n200\tanew\t3\t\"worse\"\n"
+                 "200\trate\t3\t0\t2.5\t200\n");
+    refused(up, "200\tnode_up\t0\n200\trate\t3\t0\t2.5\t200\n",
+            "log: line 46: job 3 has done 0 s, the rates before say 30");
+    refused(up, "200\tnode_up\t0\n200\tanew\t3\tworse\n",
+            "log: line 46: job 3 begins anew without a reason");
+    refused("160\tstart\t3", "155\tanew\t3\t\"worse\"\n160\tstart\t3",
+            "log: line 43: job 3 does not run");
+}
+
 static void a_completion_may_be_late_by_the_quantum(void **state)
 {
     (void)state;
@@ -467,6 +482,7 @@ int main(void)
         cmocka_unit_test(a_step_line_of_the_wrong_kind_is_refused),
         cmocka_unit_test(nothing_is_held_after_the_end),
         cmocka_unit_test(work_adds_up),
+        cmocka_unit_test(a_job_that_begins_anew_says_why),
         cmocka_unit_test(a_completion_may_be_late_by_the_quantum),
         cmocka_unit_test(a_summary_that_differs_from_the_lines_is_refused),
         cmocka_unit_test(damaged_logs_are_survived),

@@ -1,7 +1,9 @@
 /* test_shares.c - shares and quotas over simulated weeks, under every policy.
  *
  * The jobs' file says what each job held; the usage file says what each user
- * was charged. The two are written by different code and must agree.
+ * was charged; the log says when jobs got and lost GPUs. The three are written
+ * by different code and must agree. In `make soak` (FIRN_SOAK=1) the weeks are
+ * months, with several seeds and nodes that fail.
  */
 #include "base/buf.h"
 #include "base/rng.h"
@@ -93,17 +95,107 @@ static double last_end_s(const struct lab *lab, const char *prefix)
     return last_s;
 }
 
+/* --- the log, added up ------------------------------------------------------
+ */
+
+enum { MOST_JOBS = 4096, NUSERS = 5, WEEK_S = 7 * 86400 };
+static const char *const users[NUSERS] = {"ann", "bob", "cyd", "dan", "eve"};
+
+struct ledger {
+    int user[MOST_JOBS];   /* of each job */
+    int gpus[MOST_JOBS];   /* that it holds */
+    int held[NUSERS];      /* GPUs at present */
+    int most[NUSERS];      /* at one time */
+    double week_h[NUSERS]; /* GPU-hours of this week */
+    double most_h[NUSERS]; /* of the fullest week */
+    double total_h[NUSERS];
+    double at_s;
+};
+
+/* "n0[4] n1[4,6-7]" are four GPUs. */
+static int count_gpus(const char *text)
+{
+    int n = 0;
+    for (const char *at = text; *at != '\0'; at++) {
+        char *end = NULL;
+        if (*at != '[' && *at != ',')
+            continue;
+        long first = strtol(at + 1, &end, 10);
+        n += 1 + (*end == '-' ? (int)(strtol(end + 1, NULL, 10) - first) : 0);
+    }
+    return n;
+}
+
+/* Time passes, week by week. */
+static void pass(struct ledger *l, double until_s)
+{
+    while (l->at_s < until_s) {
+        double end_s = (floor(l->at_s / WEEK_S) + 1) * WEEK_S;
+        double to_s = end_s < until_s ? end_s : until_s;
+        for (int u = 0; u < NUSERS; u++) {
+            double hours = l->held[u] * (to_s - l->at_s) / 3600;
+            l->total_h[u] += hours;
+            l->week_h[u] += hours;
+            l->most_h[u] = fmax(l->most_h[u], l->week_h[u]);
+            l->week_h[u] = to_s == end_s ? 0 : l->week_h[u];
+        }
+        l->at_s = to_s;
+    }
+}
+
+/* A job holds this number of GPUs from now on. */
+static void hold(struct ledger *l, int job, int gpus)
+{
+    int u = l->user[job];
+    l->held[u] += gpus - l->gpus[job];
+    l->gpus[job] = gpus;
+    l->most[u] = l->held[u] > l->most[u] ? l->held[u] : l->most[u];
+}
+
+static void add_line(struct ledger *l, char *line)
+{
+    char *words[4] = {0}, *save = NULL;
+    for (int i = 0; i < 4; i++)
+        words[i] = strtok_r(i == 0 ? line : NULL, "\t", &save);
+    if (words[2] == NULL || strspn(words[0], "0123456789.e+") == 0)
+        return;
+    int job = atoi(words[2]);
+    if (strcmp(words[1], "submit") == 0 && words[3] != NULL) {
+        assert_true(job >= 0 && job < MOST_JOBS);
+        for (int u = 0; u < NUSERS; u++)
+            if (strncmp(words[3] + 1, users[u], 3) == 0)
+                l->user[job] = u;
+        return;
+    }
+    pass(l, strtod(words[0], NULL));
+    if (strcmp(words[1], "start") == 0 || strcmp(words[1], "move") == 0 ||
+        strcmp(words[1], "resize") == 0)
+        hold(l, job, count_gpus(words[3]));
+    else if (strcmp(words[1], "stop") == 0 || strcmp(words[1], "done") == 0)
+        hold(l, job, 0);
+}
+
+static void read_log(const struct lab *lab, struct ledger *l)
+{
+    struct firn_buf text = play_read(lab->play.log);
+    char *save = NULL;
+    *l = (struct ledger){0};
+    for (char *line = strtok_r(text.at, "\n", &save); line != NULL;
+         line = strtok_r(NULL, "\n", &save))
+        add_line(l, line);
+    buf_release(&text);
+}
+
 /* --- weeks under every policy --------------------------------------------- */
 
-static void add_weeks(struct firn_buf *rows, int njobs)
+static void add_weeks(struct firn_buf *rows, int njobs, uint64_t seed)
 {
-    static const char *const users[] = {"ann", "bob", "cyd", "dan"};
     struct rng rng;
     double at_s = 0;
-    rng_seed(&rng, 7);
+    rng_seed(&rng, seed);
     buf_puts(rows, heads);
     for (int i = 0; i < njobs; i++) {
-        const char *user = users[rng_below(&rng, 4)];
+        const char *user = users[rng_below(&rng, NUSERS)];
         at_s += (double)rng_below(&rng, 18000);
         buf_printf(rows, "%s%d,%.0f,%d,%d,%s\n", user, i, at_s,
                    1 << rng_below(&rng, 3), 600 + (int)rng_below(&rng, 60000),
@@ -126,31 +218,59 @@ static const char lab_shares[] = "half-life: 3d\n"
                                  "    gpu-hours: 150\n"
                                  "  - name: dan\n"
                                  "    gpus: 4\n"
+                                 "    borrow: no\n"
+                                 "  - name: eve\n"
+                                 "    gpu-hours: 60\n"
                                  "    borrow: no\n";
+
+/* Each user is charged what the user's jobs held, by the jobs' file and by the
+ * log, and no hard quota is exceeded at any time or in any week. */
+static void check_charges(const struct lab *lab, const char *policy)
+{
+    static struct ledger ledger;
+    double all_h = used_h(lab, NULL);
+    read_log(lab, &ledger);
+    for (int u = 0; u < NUSERS; u++) {
+        double charged_h = used_h(lab, users[u]);
+        if (fabs(charged_h - held_h(lab, users[u])) > 1e-6 * all_h ||
+            fabs(charged_h - ledger.total_h[u]) > 1e-6 * all_h)
+            fail_msg("%s: %s is charged %.9g GPU-hours, its jobs held %.9g, "
+                     "the log has %.9g",
+                     policy, users[u], charged_h, held_h(lab, users[u]),
+                     ledger.total_h[u]);
+    }
+    if (ledger.most[3] > 4)
+        fail_msg("%s: dan holds %d GPUs, of 4", policy, ledger.most[3]);
+    if (ledger.most_h[4] > 60.001)
+        fail_msg("%s: eve has %.6g GPU-hours in a week, of 60", policy,
+                 ledger.most_h[4]);
+    if (!(ledger.most_h[4] > 59)) /* else this tests nothing */
+        fail_msg("%s: eve has only %.6g GPU-hours", policy, ledger.most_h[4]);
+}
 
 static void under_every_policy_what_was_used_is_what_was_charged(void **unused)
 {
     (void)unused;
-    struct firn_buf rows = {0};
-    struct lab lab;
+    bool is_soak = getenv("FIRN_SOAK") != NULL;
+    int njobs = is_soak ? 1000 : 120;
     size_t n;
     const struct firn_policy_def *const *all = firn_policies(&n);
-    add_weeks(&rows, 120);
-    lab_open(&lab, "3x4:v100", rows.at, lab_shares);
-    lab.play.options.restart_s = 30;
-    for (size_t i = 0; i < n; i++) {
-        play_run(&lab.play, all[i]->name);
-        assert_int_equal(lab.play.done.n, 120);
-        static const char *const users[] = {"ann", "bob", "cyd", "dan"};
-        for (int u = 0; u < 4; u++)
-            if (fabs(used_h(&lab, users[u]) - held_h(&lab, users[u])) >
-                1e-6 * used_h(&lab, NULL))
-                fail_msg("%s: %s is charged %.9g GPU-hours, its jobs held %.9g",
-                         all[i]->name, users[u], used_h(&lab, users[u]),
-                         held_h(&lab, users[u]));
+    for (uint64_t seed = 7; seed < (is_soak ? 17 : 8); seed++) {
+        struct firn_buf rows = {0};
+        struct lab lab;
+        add_weeks(&rows, njobs, seed);
+        lab_open(&lab, "3x4:v100", rows.at, lab_shares);
+        lab.play.options.restart_s = 30;
+        lab.play.options.mtbf_s = is_soak && seed % 2 == 0 ? 86400 : 0;
+        lab.play.options.seed = seed;
+        for (size_t i = 0; i < n; i++) {
+            play_run(&lab.play, all[i]->name);
+            assert_int_equal(lab.play.done.n, njobs);
+            check_charges(&lab, all[i]->name);
+        }
+        lab_close(&lab);
+        buf_release(&rows);
     }
-    lab_close(&lab);
-    buf_release(&rows);
 }
 
 /* --- shares --------------------------------------------------------------- */
@@ -186,9 +306,7 @@ static void gpu_time_follows_the_shares_under_every_policy(void **unused)
     buf_release(&rows);
 }
 
-/* Where jobs may be resized and may share GPUs, too. rubick gives each job the
- * GPUs that it asked for and not its fewest: of more jobs than have room it
- * chooses itself, and only the past evens that out. */
+/* Where jobs may be resized and may share GPUs, too. */
 static void elastic_jobs_that_may_share_follow_the_shares(void **unused)
 {
     (void)unused;
@@ -203,8 +321,6 @@ static void elastic_jobs_that_may_share_follow_the_shares(void **unused)
     lab.play.options.elastic_max = 8;
     lab.play.options.shares = true;
     for (size_t i = 0; i < n; i++) {
-        if (strcmp(all[i]->name, "rubick") == 0)
-            continue;
         play_run(&lab.play, all[i]->name);
         int bob = ended(&lab, "bob", last_end_s(&lab, "ann"));
         if (bob < 6 || bob > 15) /* 10 by the shares */
