@@ -2,17 +2,19 @@
  *
  * firnd is not root. To run a job as the user who submitted it, firnd asks this
  * program, over a Unix socket that only firnd's user can open. The program does
- * four things (engine/launchmsg.h, launch/request.c) and nothing else: it says
+ * six things (engine/launchmsg.h, launch/request.c) and nothing else: it says
  * whether jobs of a user may be started, starts the supervisor of an attempt,
- * opens and closes GPUs for an attempt that grows or shrinks, and kills what is
- * left of a job. Here are its options and its socket.
+ * opens and closes GPUs for an attempt that grows or shrinks, kills what is
+ * left of a job, and runs Slurm's sbatch and scancel as the job's user. Here
+ * are its options and its socket.
  *
  * (1) The peer's user is compared with --user for every connection.
  * (2) to (5) are in launch/request.c.
  * (6) With a limit (--memory-max, ...) no attempt is started without it;
  * without control groups this program does not start, unless --without-cgroups.
  *
- * One request at a time; a request takes some milliseconds.
+ * One request at a time; a request takes some milliseconds. Those that run
+ * Slurm's commands have a process of their own.
  */
 #define _GNU_SOURCE
 #include "base/buf.h"
@@ -37,7 +39,9 @@ static struct {
     struct cell_limits limits; /* of each attempt */
     int cells;                 /* version of control groups; 0: none */
     bool is_without;           /* --without-cgroups */
-} options = {.rules = {.shepherd = "/usr/bin/firnd", .uid_min = 1000},
+} options = {.rules = {.shepherd = "/usr/bin/firnd",
+                       .slurm = "/usr/bin",
+                       .uid_min = 1000},
              .cgroups = "/sys/fs/cgroup"};
 
 /* --- the socket ---------------------------------------------------------- */
@@ -53,7 +57,7 @@ static bool is_firnd(int fd)
 
 static void serve(int fd)
 {
-    char text[LAUNCHMSG_MOST + 1];
+    static char text[LAUNCHMSG_MOST + 1];
     struct timeval patience = {.tv_sec = 2};
     struct firn_buf out = {0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -61,7 +65,10 @@ static void serve(int fd)
     ssize_t n = is_firnd(fd) ? recv(fd, text, sizeof text, 0) : -1;
     if (n <= 0)
         return;
-    request_answer(&options.rules, (struct firn_bytes){text, (size_t)n}, &out);
+    request_answer(&options.rules, (struct firn_bytes){text, (size_t)n}, fd,
+                   &out);
+    if (out.n == 0)
+        return;
     buf_putc(&out, '\n');
     send(fd, out.at, out.n, MSG_NOSIGNAL);
     if (strncmp(out.at, "no ", 3) == 0)
@@ -149,6 +156,8 @@ static const char help[] =
     "(default: no limit)\n"
     "  --cpus-max N        processors of each attempt, in time "
     "(default: no limit)\n"
+    "  --slurm-path DIR    where sbatch and scancel are (default: "
+    "/usr/bin)\n"
     "  --cpuset LIST       processors that attempts run on, e.g. 4-63 "
     "(default: all)\n"
     "  --cpus-per-gpu N    processors of --cpuset for each GPU: GPU 0 has the "
@@ -207,8 +216,10 @@ static int check_options(int argc, char **argv)
         return wrong("give --state, --socket, --user and --group; ",
                      "'firn-launch --help' explains them");
     if (options.rules.state[0] != '/' || strlen(options.rules.state) > 4000 ||
-        options.rules.shepherd[0] != '/' || options.cgroups[0] != '/')
-        return wrong("--state, --shepherd and --cgroup-root must be paths from "
+        options.rules.shepherd[0] != '/' || options.cgroups[0] != '/' ||
+        options.rules.slurm[0] != '/')
+        return wrong("--state, --shepherd, --slurm-path and --cgroup-root must "
+                     "be paths from "
                      "the root",
                      "");
     return 0;
@@ -216,19 +227,28 @@ static int check_options(int argc, char **argv)
 
 static int read_options(int argc, char **argv)
 {
-    static const struct option table[] = {
-        {"state", 1, NULL, 'd'},        {"socket", 1, NULL, 's'},
-        {"user", 1, NULL, 'u'},         {"group", 1, NULL, 'g'},
-        {"shepherd", 1, NULL, 'p'},     {"uid-min", 1, NULL, 'm'},
-        {"memory-max", 1, NULL, 'M'},   {"pids-max", 1, NULL, 'P'},
-        {"cpus-max", 1, NULL, 'C'},     {"cpuset", 1, NULL, 'S'},
-        {"cpus-per-gpu", 1, NULL, 'G'}, {"devices", 1, NULL, 'D'},
-        {"cgroup-root", 1, NULL, 'R'},  {"without-cgroups", 0, NULL, 'w'},
-        {"help", 0, NULL, 'h'},         {0}};
+    static const struct option table[] = {{"state", 1, NULL, 'd'},
+                                          {"socket", 1, NULL, 's'},
+                                          {"user", 1, NULL, 'u'},
+                                          {"group", 1, NULL, 'g'},
+                                          {"shepherd", 1, NULL, 'p'},
+                                          {"uid-min", 1, NULL, 'm'},
+                                          {"memory-max", 1, NULL, 'M'},
+                                          {"pids-max", 1, NULL, 'P'},
+                                          {"cpus-max", 1, NULL, 'C'},
+                                          {"cpuset", 1, NULL, 'S'},
+                                          {"cpus-per-gpu", 1, NULL, 'G'},
+                                          {"devices", 1, NULL, 'D'},
+                                          {"cgroup-root", 1, NULL, 'R'},
+                                          {"without-cgroups", 0, NULL, 'w'},
+                                          {"slurm-path", 1, NULL, 'L'},
+                                          {"help", 0, NULL, 'h'},
+                                          {0}};
     const char **const texts[] = {
         ['d'] = &options.rules.state,    ['s'] = &options.socket,
         ['u'] = &options.user,           ['g'] = &options.group,
-        ['p'] = &options.rules.shepherd, ['R'] = &options.cgroups};
+        ['p'] = &options.rules.shepherd, ['R'] = &options.cgroups,
+        ['L'] = &options.rules.slurm};
     for (int c, code; (c = getopt_long(argc, argv, "", table, NULL)) >= 0;) {
         if (c == 'h') {
             puts(help);

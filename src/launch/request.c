@@ -1,11 +1,13 @@
-/* request.c - the four requests: may a user run jobs, start, other GPUs, end.
+/* request.c - the six requests: may a user run jobs, start, other GPUs, end,
+ * and Slurm's sbatch and scancel as the user (launch/asuser.h).
  *
  * This file decides what a firnd that was taken over could have root do; the
  * numbers are those of main.c.
  *
  * (2) No path, command or environment comes from the request: the folder is
  *     made of --state and two numbers, the program is --shepherd, the
- *     environment is written here.
+ *     environment is written here. Slurm's commands have arguments from the
+ *     request, of a closed list (engine/launchslurm.h).
  * (3) Jobs are started for members of --group only, never for root or users
  *     below --uid-min, nor for firnd's own user.
  * (4) The supervisor takes firnd's identity at once, and the workers the user's
@@ -21,6 +23,7 @@
 #include "base/buf.h"
 #include "engine/launchmsg.h"
 #include "engine/procs.h"
+#include "launch/asuser.h"
 #include "launch/cell.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -212,8 +215,33 @@ static long end_job(const struct launchmsg *msg)
     return n;
 }
 
+/* Slurm's commands, in a process of its own, which answers. Files are shared
+ * with firnd by its group, so users must not be members of that. */
+static void start_slurm(const struct launchmsg *msg, const struct passwd *entry,
+                        const struct identity *user, int fd,
+                        struct firn_buf *out)
+{
+    const struct launch_slurm slurm = {rules->state, rules->shepherd,
+                                       rules->slurm, &rules->own};
+    for (size_t i = 0; i < user->ngroups; i++)
+        if (user->groups[i] == rules->own.gid) {
+            buf_printf(out,
+                       "no user %s: a member of firnd's own group %lu can read "
+                       "the files of other users' jobs",
+                       msg->user, (unsigned long)rules->own.gid);
+            return;
+        }
+    pid_t pid = fork();
+    if (pid == 0) {
+        asuser_serve(&slurm, msg, entry, user, fd);
+        _exit(0);
+    }
+    if (pid < 0)
+        buf_printf(out, "no cannot start a process: %s", strerror(errno));
+}
+
 void request_answer(const struct request_rules *own_rules,
-                    struct firn_bytes text, struct firn_buf *out)
+                    struct firn_bytes text, int fd, struct firn_buf *out)
 {
     struct launchmsg msg;
     struct firn_error err = {0};
@@ -245,6 +273,8 @@ void request_answer(const struct request_rules *own_rules,
         buf_printf(out, "no user %s: %s", msg.user, why);
     else if (msg.kind == LAUNCHMSG_CHECK)
         buf_puts(out, "ok 0");
+    else if (msg.kind != LAUNCHMSG_START)
+        start_slurm(&msg, &entry, &user, fd, out);
     else if (end_job(&msg) > 0)
         buf_puts(out, "no processes of the job were still running; they are "
                       "killed");

@@ -1,4 +1,4 @@
-/* request.h - the four things that the launcher does for firnd.
+/* request.h - the six things that the launcher does for firnd.
  */
 #ifndef LAUNCH_REQUEST_H
 #define LAUNCH_REQUEST_H
@@ -10,6 +10,7 @@
 /* Root's words, from the command line: no request changes them. */
 struct request_rules {
     const char *state, *shepherd;
+    const char *slurm; /* folder of Slurm's commands */
     unsigned long uid_min;
     struct identity own; /* of firnd */
     gid_t members;       /* the group whose members run jobs */
@@ -20,8 +21,8 @@ struct request_rules {
 bool request_find_user(const char *name, struct passwd *entry, char *room,
                        size_t size, struct identity *out);
 /* Does what the line asks for, and appends the answer: "ok NUMBER" or "no
- * SENTENCE" (engine/launchmsg.h). */
+ * SENTENCE" (engine/launchmsg.h). Nothing: another process answers to `fd`. */
 void request_answer(const struct request_rules *rules, struct firn_bytes text,
-                    struct firn_buf *out);
+                    int fd, struct firn_buf *out);
 
 #endif
