@@ -220,8 +220,8 @@ $(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 
 # The one program that runs as root: nothing is in it but what it needs.
 LAUNCHSRC := $(wildcard src/launch/*.c) \
-             $(patsubst %,src/engine/%.c,identity launchmsg procs) \
-             $(patsubst %,src/base/%.c,arena buf failpoint log mem status str \
+             $(patsubst %,src/engine/%.c,identity launchmsg launchslurm procs) \
+             $(patsubst %,src/base/%.c,arena buf clock failpoint log mem status str \
                utf8)
 $(BUILD)/firn-launch: $(call obj,$(LAUNCHSRC))
 	$(say) LD $@
@@ -570,7 +570,7 @@ FUZZ = BUILD=$(BUILD)/fuzz TRAP='$(FUZZ_TRAP)' CC=clang OPT=$(FUZZ_OPT) DEBUG=-g
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg attemptfiles procs \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg launchslurm attemptfiles procs \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
@@ -687,6 +687,11 @@ site:
 # setuptools and wheel in PYTHON.
 WHEELS ?= $(BUILD)/wheels
 wheel:
+	$(Q)$(PYTHON) -c "import setuptools, wheel, pip" 2>/dev/null || \
+	    $(PYTHON) -c "import setuptools.command.bdist_wheel, pip" 2>/dev/null || \
+	    { echo "make wheel: $(PYTHON) lacks pip, setuptools or wheel;" \
+	    "install python3-pip, python3-setuptools and python3-wheel, or set PYTHON" >&2; \
+	    exit 1; }
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
 	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
 	    -w $(WHEELS) ./python; status=$$?; \
@@ -800,4 +805,4 @@ FORCE:
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
+           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(LAUNCHSRC) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

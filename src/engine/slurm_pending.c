@@ -43,7 +43,7 @@ enum slurm_pending slurm_pending_of(const char *reason)
         "PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig",
         "AccountNotAllowed",  "AccountingPolicy",   "InvalidAccount",
         "InvalidQOS",         "QOSNotAllowed",      "PartitionInactive",
-        "PartitionDown"};
+        "PartitionDown",      "Job's account not",  "Job's QOS not"};
     if (strncmp(reason, "Priority", 8) == 0)
         return SLURM_WAITS_PRIORITY;
     if (strncmp(reason, "Resources", 9) == 0)
