@@ -9,6 +9,10 @@
  *
  * At load 0.8 the queue stays short. At load 1.5 it grows with the trace, to
  * hundreds of thousands of waiting jobs.
+ *
+ * Growth of the policy firn: ten elastic jobs a GPU at load 0.9, from 1000 GPUs
+ * to 100 000, where a million jobs may take ten minutes and 4 GiB. `scale FIRN
+ * growth` measures this alone.
  */
 #include "base/buf.h"
 #include "lib/measure.h"
@@ -30,10 +34,10 @@ static const struct {
 
 static const char *const policies[] = {"fifo", "sjf", "tiresias"};
 
-static bool write_trace(const char *path, long jobs, double load)
+static bool write_trace(const char *path, struct synth_options options)
 {
-    struct synth_options options = {
-        .jobs = jobs, .seed = 1, .load = load, .cluster_gpus = GPUS};
+    const unsigned columns =
+        options.elastic > 0 ? 0xf | 1u << WRITE_MIN | 1u << WRITE_MAX : 0xf;
     struct synth synth;
     struct firn_job_spec spec;
     struct firn_buf text = {0};
@@ -41,9 +45,9 @@ static bool write_trace(const char *path, long jobs, double load)
     FILE *file = fopen(path, "wb");
     if (file == NULL || synth_init(&synth, &options, &err) != FIRN_OK)
         return false;
-    write_header(&text, 0xf);
+    write_header(&text, columns);
     while (synth_next(&synth, &spec)) {
-        write_row(&text, &spec, 0xf);
+        write_row(&text, &spec, columns);
         if (text.n < 1 << 16)
             continue;
         fwrite(text.at, 1, text.n, file);
@@ -107,7 +111,11 @@ static bool measure_load(const char *firn, const char *folder, double load,
     for (int i = 0; i < SIZES && ok; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%ld.csv", folder,
                  sizes[i].jobs);
-        ok = write_trace(paths[i], sizes[i].jobs, load);
+        ok =
+            write_trace(paths[i], (struct synth_options){.jobs = sizes[i].jobs,
+                                                         .seed = 1,
+                                                         .load = load,
+                                                         .cluster_gpus = GPUS});
     }
     for (size_t i = 0; i < sizeof policies / sizeof *policies && ok; i++) {
         struct measured best[SIZES];
@@ -120,20 +128,66 @@ static bool measure_load(const char *firn, const char *folder, double load,
     return ok;
 }
 
+/* ---- growth ---- */
+
+/* One run of the policy firn on that many GPUs, with ten jobs for each. */
+static bool measure_gpus(const char *firn, const char *folder, int gpus,
+                         struct measured *out)
+{
+    char path[64], cluster[32];
+    snprintf(path, sizeof path, "%s/growth.csv", folder);
+    snprintf(cluster, sizeof cluster, "%dx8:v100", gpus / 8);
+    bool ok = write_trace(path, (struct synth_options){.jobs = 10L * gpus,
+                                                       .seed = 1,
+                                                       .load = 0.9,
+                                                       .elastic = 1,
+                                                       .cluster_gpus = gpus});
+    const char *const argv[] = {firn,      "sim", "--trace", path, "--cluster",
+                                cluster,   "-p",  "firn",    "-j", "1",
+                                "--quiet", "-o",  "csv",     NULL};
+    if (ok)
+        *out = measure_command(argv);
+    unlink(path);
+    return ok && out->status == 0;
+}
+
+static bool measure_growth(const char *firn, const char *folder)
+{
+    static const int gpus[] = {1000, 10000, 100000};
+    struct measured got[3] = {{0}};
+    char name[96];
+    for (int i = 0; i < 3; i++) {
+        if (!measure_gpus(firn, folder, gpus[i], &got[i]))
+            return false;
+        snprintf(name, sizeof name, "firn, %d GPUs, %d elastic jobs: a job",
+                 gpus[i], 10 * gpus[i]);
+        measure_tell(name, got[i].cpu_s * 1e5 / gpus[i], "us");
+    }
+    measure_at_most("firn, 100000 GPUs, 10^6 elastic jobs: CPU", got[2].cpu_s,
+                    600, "s");
+    measure_at_most("firn, 100000 GPUs, 10^6 elastic jobs: memory",
+                    got[2].peak_mib, 4096, "MiB");
+    measure_tell("firn, cost per job at 100000 / 1000 GPUs",
+                 got[2].cpu_s / 100 / got[0].cpu_s, "x");
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     const char *root = getenv("TMPDIR");
     char folder[48];
-    if (argc != 2 || access(argv[1], X_OK) != 0) {
-        fprintf(stderr, "usage: scale FIRN\n");
+    bool is_growth = argc == 3 && strcmp(argv[2], "growth") == 0;
+    if ((argc != 2 && !is_growth) || access(argv[1], X_OK) != 0) {
+        fprintf(stderr, "usage: scale FIRN [growth]\n");
         return EXIT_FAILURE;
     }
     snprintf(folder, sizeof folder, "%s/firn-bench-XXXXXX",
              root != NULL && strlen(root) < 24 ? root : "/tmp");
     if (mkdtemp(folder) == NULL)
         return EXIT_FAILURE;
-    bool ok = measure_load(argv[1], folder, 0.8, true) &&
-              measure_load(argv[1], folder, 1.5, false);
+    bool ok = is_growth || (measure_load(argv[1], folder, 0.8, true) &&
+                            measure_load(argv[1], folder, 1.5, false));
+    ok = ok && measure_growth(argv[1], folder);
     rmdir(folder);
     if (!ok)
         measure_say("scale: a run failed");

@@ -214,11 +214,12 @@ static void seat_all(struct one_round *round)
 /* ---- the decision ---- */
 
 /* Enters the jobs that came since the last decision; the plan is empty. */
-static void meet_new(const struct one_round *round, bool is_first)
+static void meet_new(struct one_round *round, bool is_first)
 {
     struct one *one = round->one;
     const struct firn_job *const *waiting = firn_view_waiting(round->view);
     size_t n = round->view->nwaiting;
+    round->waiting = waiting;
     if (is_first) { /* also those that run */
         waiting = firn_view_jobs(round->view);
         n = round->view->njobs;

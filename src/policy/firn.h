@@ -146,7 +146,8 @@ struct one_round {
     const struct firn_view *view;
     struct firn_plan *plan;
     bool is_again; /* the decision of the same moment, asked for again */
-    const struct firn_job *const *jobs; /* that are looked at, by id */
+    const struct firn_job *const *waiting; /* all that wait, by id */
+    const struct firn_job *const *jobs;    /* that are looked at, by id */
     size_t njobs;
     struct one_seat *seats;
     size_t n;

@@ -89,7 +89,7 @@ static size_t choose_waiting(const struct one_round *round,
 {
     size_t n = 0, most = half_of(round->one);
     struct applicant *heap = firn_view_alloc(round->view, most * sizeof *heap);
-    const struct firn_job *const *waiting = firn_view_waiting(round->view);
+    const struct firn_job *const *waiting = round->waiting;
     for (size_t i = 0; i < round->view->nwaiting; i++)
         apply_for(heap, &n, most,
                   (struct applicant){waiting[i], key_of(round, waiting[i])});
