@@ -220,8 +220,8 @@ $(BUILD)/firnd: $(call obj,$(DAEMONMAIN)) $(BUILD)/libfirnd.a $(PARTS)
 
 # The one program that runs as root: nothing is in it but what it needs.
 LAUNCHSRC := $(wildcard src/launch/*.c) \
-             $(patsubst %,src/engine/%.c,identity launchmsg procs) \
-             $(patsubst %,src/base/%.c,arena buf failpoint log mem status str \
+             $(patsubst %,src/engine/%.c,identity launchmsg launchslurm procs) \
+             $(patsubst %,src/base/%.c,arena buf clock failpoint log mem status str \
                utf8)
 $(BUILD)/firn-launch: $(call obj,$(LAUNCHSRC))
 	$(say) LD $@
@@ -286,6 +286,11 @@ $(BUILD)/obj/tests/lib/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTLIBOPT) \
   $(TESTSAN)
 $(BUILD)/obj/tests/%.o: private ALL_CFLAGS += $(TESTINC) $(TESTOPT) $(TESTSAN)
 
+# PLAIN: the folder of a build whose objects of the tests are taken as they are.
+ifdef PLAIN
+$(BUILD)/obj/tests/%.o: $(PLAIN)/obj/tests/%.o
+	$(Q)mkdir -p $(@D) && ln -f $< $@
+endif
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D)
@@ -498,10 +503,16 @@ asan tsan valgrind: export FIRN_QUICK = 1
 # with its line: without the code of UBSan's own reports gcc takes two thirds of
 # the time. `make asan TRAP=` builds with them: they name the kind of mistake.
 asan asan-built: TRAP = -fsanitize-undefined-trap-on-error
+# The tests' own code is compiled once: their programs have the objects of the
+# plain build and the library as ASan wants it. Unseen is then an overflow of an
+# array on a test's stack; ASAN_TESTS=1, as in `make soak`, compiles the tests for
+# ASan, too, 35 s of processor time.
+ASAN_PLAIN = $(if $(ASAN_TESTS),,$(call obj,$(TESTSRC) \
+    tests/e2e/askfield.c tests/fault/faultcalls.c) $(TLIBOBJ) $(DAEMONTLIB))
 asan asan-built: SUB = BUILD=$(BUILD)/asan SAN=address,undefined \
-    TRAP='$(TRAP)' $(CHECKED)
+    TRAP='$(TRAP)' $(CHECKED) $(if $(ASAN_TESTS),,PLAIN=$(BUILD))
 asan: export ASAN_OPTIONS := handle_sigill=1$(ASAN_OPTIONS:%=:%)
-asan-built:
+asan-built: $(ASAN_PLAIN)
 	$(Q)$(MAKE) $(SUB) test-e2e-built
 asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
@@ -550,14 +561,16 @@ tidy:
 # Each target runs FUZZ_S seconds, two at once. libFuzzer brings its own main,
 # so the library is only marked for it, and the targets are linked with it.
 # Sources that no target needs are left out. For seconds of fuzzing clang -O0 is
-# enough: it takes 0.4 of the time that -O1 takes to compile; `make soak`, which
-# fuzzes for ten minutes a target, uses -O1.
+# enough: it takes 0.4 of the time that -O1 takes to compile, and what UBSan finds
+# is a SIGILL, as under `make asan`; `make soak`, which fuzzes for ten minutes a
+# target, uses -O1 and UBSan's own reports.
 FUZZ_OPT ?= -O0
-FUZZ = BUILD=$(BUILD)/fuzz CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
+FUZZ_TRAP ?= -fsanitize-trap=undefined
+FUZZ = BUILD=$(BUILD)/fuzz TRAP='$(FUZZ_TRAP)' CC=clang OPT=$(FUZZ_OPT) DEBUG=-g1 WERROR= \
        SAN=fuzzer-no-link,address,undefined \
        LIBDIRS='base math wire model train core trace sim' \
        LIBMORE='$(wildcard src/engine/slurmtext*.c) \
-         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg attemptfiles procs \
+         $(patsubst %,src/engine/%.c,slurmgres launchfile launchmsg launchslurm attemptfiles procs \
            joblog joblog_view)' \
        DAEMONSRC='$(filter-out %/api_trace.c,$(wildcard \
          $(patsubst %,src/daemon/%*.c,jobfile book store api_)))  \
@@ -569,6 +582,7 @@ fuzz-built:
 fuzz: fuzz-built
 	$(Q)$(MAKE) $(FUZZ) JOBS=2 fuzz-run
 fuzz-soak: FUZZ_OPT = -O1
+fuzz-soak: FUZZ_TRAP =
 fuzz-soak:
 	$(Q)rc=0; $(MAKE) $(FUZZ) JOBS=2 fuzz-run || rc=1; \
 	    tools/fuzz_table.sh $(BUILD)/fuzz; exit $$rc
@@ -610,6 +624,7 @@ soak: all $(TESTS) $(E2EPROGS) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)FIRN_SOAK=1 $(RUN) -t 7200 $(E2E)
 	$(Q)FIRN_SOAK=1 $(RUN) -j 1 -t 7200 tools/run_tidy.sh \
 	    tools/run_cppcheck.sh
+	$(Q)$(MAKE) asan ASAN_TESTS=1
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) deb-test
@@ -672,6 +687,11 @@ site:
 # setuptools and wheel in PYTHON.
 WHEELS ?= $(BUILD)/wheels
 wheel:
+	$(Q)$(PYTHON) -c "import setuptools, wheel, pip" 2>/dev/null || \
+	    $(PYTHON) -c "import setuptools.command.bdist_wheel, pip" 2>/dev/null || \
+	    { echo "make wheel: $(PYTHON) lacks pip, setuptools or wheel;" \
+	    "install python3-pip, python3-setuptools and python3-wheel, or set PYTHON" >&2; \
+	    exit 1; }
 	$(Q)mkdir -p $(WHEELS) && rm -rf python/build python/firn.egg-info
 	$(Q)$(PYTHON) -m pip wheel -q --no-index --no-build-isolation --no-deps \
 	    -w $(WHEELS) ./python; status=$$?; \
@@ -785,4 +805,4 @@ FORCE:
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
-           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))
+           $(DAEMONOBJ) $(DAEMONTLIB) $(call obj,$(DAEMONMAIN) $(LAUNCHSRC) $(TESTSRC) $(BENCHSRC) $(EXSRC) $(EXMAINS)))

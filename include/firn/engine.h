@@ -129,6 +129,10 @@ struct firn_engine_def {
     /* Sends SIGUSR2 to those processes of the job that handle it: its time
      * limit is near. False: the job has no processes. MAY be NULL. */
     bool (*warn)(void *state, firn_job_id job);
+    /* Seconds until the system that runs the jobs expects to start the job,
+     * which has GPUs of the plan; 0: it runs, or that is not known. MAY be
+     * NULL: jobs start at once. */
+    double (*starts_in_s)(void *state, firn_job_id job);
 };
 
 /* The engines of this build that run real jobs, in the order of engines.def.

@@ -41,6 +41,12 @@ function column(reports, name) {
   const at = reports.columns.indexOf(name);
   return reports.rows.filter(row => row[at] !== null).map(row => [row[0], row[at]]);
 }
+/* Samples a second where the batch is reported, else steps a second. */
+function throughput(reports) {
+  const step = reports.columns.indexOf('step_s'), batch = reports.columns.indexOf('batch');
+  const rows = reports.rows.filter(row => row[step] > 0), isSamples = batch >= 0 && rows.some(row => row[batch] > 0);
+  return { unit: isSamples ? 'samples/s' : 'steps/s', points: rows.filter(row => !isSamples || row[batch] > 0).map(row => [row[0], (isSamples ? row[batch] : 1) / row[step]]) };
+}
 const last = points => points[points.length - 1][1];
 
 function life(job, seen, reports, events, width_px) {
@@ -54,9 +60,10 @@ function life(job, seen, reports, events, width_px) {
   chart('GPUs held', 'run', heldPoints(job, events, end_s), { series: { isStep: true, isArea: true }, max: Math.max(1, job.gpus_max, ...heldPoints(job, events, end_s).map(p => p[1])), rows: job.gpus_max <= 4 ? [0, job.gpus_max] : undefined, marks, bands, value: job.ngpus ? `${job.ngpus} now` : '', unit: ' GPUs' });
   if (reports && reports.rows.length) {
     const loss = column(reports, 'loss'), metric = column(reports, 'metric'), step = column(reports, 'step_s').map(([t, v]) => [t, v * 1000]), memory = column(reports, 'memory_mib').map(([t, v]) => [t, v / 1024]), frozen = column(reports, 'nfrozen');
-    const progress = column(reports, 'progress');
+    const progress = column(reports, 'progress'), speed = throughput(reports);
     chart('Loss', 'ok', loss, { value: loss.length ? number(last(loss)) : '' });
     chart('Metric', 'lost', metric, { value: metric.length ? number(last(metric)) : '' });
+    chart(`Throughput, ${speed.unit}`, 'run', speed.points, { value: speed.points.length ? number(Math.round(last(speed.points) * 10) / 10) : '' });
     chart('Time of a step', 'move', step, { value: step.length ? `${Math.round(last(step))} ms` : '', format: v => String(Math.round(v)), unit: ' ms' });
     chart('Memory of the fullest GPU', 'wait', memory, { value: memory.length ? gib(last(memory)) : '', unit: ' GiB', cap: job.memory?.reserved_gib, capText: 'predicted' });
     if (frozen.some(p => p[1] > 0)) chart('Frozen layers', 'off', frozen, { series: { isStep: true, isArea: true }, value: String(last(frozen)) });

@@ -4,6 +4,8 @@
  *     is. `setRows` is the only call that moves rows, and the view calls it when
  *     the reader asks for it, or while no pointer is over the table.
  * (2) About forty rows are in the document, whatever the length of the list.
+ * (3) Scrolling makes only the rows that come into sight; the others stay as
+ *     they are until `refresh`.
  */
 import { el } from './dom.js';
 
@@ -21,13 +23,28 @@ export function makeTable(label, columns, open) {
     return el('div', { class: `tr${i === selected ? ' sel' : ''}${item.isGone ? ' gone' : ''}`, role: 'row', 'aria-rowindex': i + 2, 'aria-selected': String(i === selected), style: { top: `${i * ROW_PX}px` }, 'data-id': item.id },
       columns.map(c => el('span', { role: 'gridcell', class: c.className }, c.cell(item))));
   }
-  function paint() {
-    pending = false;
+  let from = 0, to = 0; /* the rows in the document */
+  const reach = () => {
     const first = Math.max(0, Math.floor(box.scrollTop / ROW_PX) - MORE);
-    const last = Math.min(items.length, first + Math.ceil(box.clientHeight / ROW_PX) + 2 * MORE);
-    rows.replaceChildren(...items.slice(first, last).map((item, i) => line(item, first + i)));
+    return [first, Math.min(items.length, first + Math.ceil(box.clientHeight / ROW_PX) + 2 * MORE)];
+  };
+  const lines = (first, last) => items.slice(first, last).map((item, i) => line(item, first + i));
+  function paint() {
+    [from, to] = reach();
+    rows.replaceChildren(...lines(from, to));
   }
-  const paintSoon = () => { if (!pending) { pending = true; requestAnimationFrame(paint); } };
+  function move() { /* (3) */
+    pending = false;
+    const [first, last] = reach();
+    if (first >= to || last <= from) { paint(); return; }
+    for (; from < first; from++) rows.firstChild.remove();
+    for (; to > last; to--) rows.lastChild.remove();
+    rows.prepend(...lines(first, from));
+    rows.append(...lines(to, last));
+    from = first;
+    to = Math.max(to, last);
+  }
+  const paintSoon = () => { if (!pending) { pending = true; requestAnimationFrame(move); } };
   function select(i) {
     selected = Math.max(0, Math.min(items.length - 1, i));
     const y = selected * ROW_PX;

@@ -1,5 +1,5 @@
 /* users.js - who used how much of the last day, and who holds and waits now. */
-import { el, swap } from './dom.js';
+import { el, panel, swap } from './dom.js';
 import { store, now_s, usage, over } from './store.js';
 import { count, number, percent, safeName, isOver } from './words.js';
 import { setColourBy, tintOf } from './shared.js';
@@ -47,17 +47,18 @@ function claims(shares) {
 const SHARES_S = 10;
 
 export function users(main) {
-  const body = el('div', { class: 'scroll' }), note = el('p', { class: 'dim' }), below = el('div', { class: 'scroll' }), panel = el('section', { class: 'panel', hidden: true }, el('h2', {}, 'Shares and quotas'), below);
+  const body = el('div', { class: 'scroll' }), note = el('p', { class: 'dim' }), below = el('div', { class: 'scroll' }), box = panel('Shares and quotas', 'as firn shares prints them', below);
+  box.hidden = true;
   let asked_s = 0;
   /* At most every SHARES_S; a firnd that cannot answer shows no table. */
   async function ask() {
     if (now_s() < asked_s + SHARES_S) return;
     asked_s = now_s();
     const table = claims(await get('/shares').catch(() => null));
-    panel.hidden = table === null;
+    box.hidden = table === null;
     if (table) swap(below, table);
   }
-  main.replaceChildren(el('div', { class: 'bar' }, el('h1', {}, 'Users'), el('span', { class: 'dim' }, 'the last 24 hours; half of a GPU counts as half')), el('section', { class: 'panel' }, body), note, panel);
+  main.replaceChildren(el('div', { class: 'bar' }, el('h1', {}, 'Users'), el('span', { class: 'dim' }, 'the last 24 hours; half of a GPU counts as half')), el('section', { class: 'panel' }, body), note, box);
   function update() {
     swap(body, table());
     ask();

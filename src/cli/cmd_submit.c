@@ -39,7 +39,7 @@ struct args {
     struct job_flags job;
     struct words files, with;
     const char *request, *array, *template;
-    bool is_held, waits, is_dry, takes_all, is_anyway;
+    bool is_held, waits, is_dry, takes_all, is_anyway, is_script;
 };
 
 /* A longer PATH is not sent: firnd refuses it. */
@@ -257,6 +257,11 @@ static int send_of_array(struct batch *batch, const struct words *numbers,
     for (size_t k = 0; k < env->n; k++)
         words_add(&all, env->at[k], strlen(env->at[k]));
     words_add(&all, variable.at, variable.n);
+    if (batch->args->is_script) { /* of Slurm, which names it so */
+        buf_clear(&variable);
+        buf_printf(&variable, "SLURM_ARRAY_TASK_ID=%s", numbers->at[i]);
+        words_add(&all, variable.at, variable.n);
+    }
     if (first != NULL)
         buf_puts(&after, first);
     if (at_once > 0 && i >= (size_t)at_once && !batch->args->is_dry)
@@ -363,6 +368,12 @@ static bool take_script(struct args *args, struct script *script, int argc,
     put_option(args, JOB_FIELD_queue, script->lines.queue);
     put_option(args, JOB_FIELD_waits_for, script->lines.after);
     put_option(args, JOB_FIELD_launch, "one");
+    put_option(args, JOB_FIELD_limit_s, script->lines.limit);
+    struct words *notify = &args->job.value[JOB_FIELD_notify].words;
+    bool has_notify = notify->n > 0;
+    for (size_t i = 0; i < script->lines.notify.n && !has_notify; i++)
+        words_add(notify, script->lines.notify.at[i],
+                  strlen(script->lines.notify.at[i]));
     if (sbatch_gpus(&script->lines) > 0)
         snprintf(script->gpus, sizeof script->gpus, "%ld",
                  sbatch_gpus(&script->lines));
@@ -478,6 +489,7 @@ int cmd_submit(int argc, char **argv)
         bool is_script =
             args.files.n == 0 && take_script(&args, &script, argc, argv);
         char **command = argv + 1;
+        args.is_script = is_script;
         if (is_script) { /* the list ends with NULL */
             command = mem_new(script.argv.n + 1, sizeof *command);
             memcpy(command, script.argv.at, script.argv.n * sizeof *command);

@@ -124,7 +124,7 @@ static int run_stat(int argc, char **argv)
 /* --- convert --- */
 
 struct convert_args {
-    const char *out, *from, *map;
+    const char *out, *from, *map, *zone;
     bool strict;
 };
 
@@ -140,6 +140,10 @@ static const struct flag convert_flags[] = {
      "'submit=Submit,gpus=AllocTRES:gres/gpu,"
      "duration=Elapsed'; usual names are found without it",
      flag_text, offsetof(struct convert_args, map)},
+    {"zone", 0, "ZONE",
+     "time zone of times that name none, e.g. Europe/Berlin; local is the "
+     "system's (default: UTC)",
+     flag_text, offsetof(struct convert_args, zone)},
     {"output", 'o', "OUT", "output file (default: standard output)", flag_text,
      offsetof(struct convert_args, out)},
     {"strict", 0, NULL, "fail on the first invalid or unsorted row", flag_yes,
@@ -250,6 +254,19 @@ static enum firn_status import_table(const char *path,
     return status;
 }
 
+/* A file of no known format: says the mapping of its columns, if there is one.
+ */
+static void say_mapping(const char *path)
+{
+    struct firn_buf map = {0};
+    if (trace_import_suggest(path, &map))
+        fprintf(stderr,
+                "firn trace: it may be a table of jobs; try: firn trace "
+                "convert --map '%s' %s\n",
+                map.at, path);
+    buf_release(&map);
+}
+
 static int run_convert(int argc, char **argv)
 {
     struct convert_args args = {0};
@@ -260,9 +277,17 @@ static int run_convert(int argc, char **argv)
     if (rc >= 0)
         return rc;
     bool is_table = args.from != NULL || args.map != NULL;
+    if (args.zone != NULL && !trace_import_zone(args.zone))
+        return flags_wrong(&convert_page,
+                           "--zone: there is no time zone '%.60s'; try a name "
+                           "like Europe/Berlin, UTC or local",
+                           args.zone);
     enum firn_status status = is_table ? import_table(argv[1], &args, &err)
                                        : convert(argv[1], &args, &err);
-    return status == FIRN_OK ? 0 : failed(&err);
+    rc = status == FIRN_OK ? 0 : failed(&err);
+    if (rc != 0 && !is_table && strstr(err.text, "no trace format") != NULL)
+        say_mapping(argv[1]);
+    return rc;
 }
 
 /* --- gen --- */

@@ -130,8 +130,9 @@ void live_eta_page(const json_t *answer, struct firn_buf *out)
     put_moment(answer, "start", "starts", out);
     put_moment(answer, "finish", "ends", out);
     put_line(answer, "gpus", "GPUs: ", out);
-    put_number(answer, "rate", "speed", "times that of the requested GPUs",
-               out);
+    if (answer_number(answer, "rate", 0) > 0) /* 0: it has not begun yet */
+        put_number(answer, "rate", "speed", "times that of the requested GPUs",
+                   out);
     put_number(answer, "memory_gib", "memory", "GiB per GPU", out);
     put_number(answer, "slows", "slows down", "jobs", out);
     answer_fields(answer, printed, out);

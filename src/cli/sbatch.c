@@ -5,10 +5,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { ARRAY_MOST = 10000, NUMBER_MOST = 1000000 };
 
-enum kind { NAME, WORKDIR, QUEUE, AFTER, ARRAY, GPUS, NODE_GPUS, GRES, NODES };
+enum kind {
+    NAME,
+    WORKDIR,
+    QUEUE,
+    AFTER,
+    ARRAY,
+    GPUS,
+    NODE_GPUS,
+    GRES,
+    NODES,
+    TIME,
+    MAIL
+};
 
 static const struct {
     const char *name;
@@ -23,7 +36,9 @@ static const struct {
              {"gpus-per-node", 0, NODE_GPUS},
              {"gpus-per-task", 0, NODE_GPUS},
              {"gres", 0, GRES},
-             {"nodes", 'N', NODES}};
+             {"nodes", 'N', NODES},
+             {"time", 't', TIME},
+             {"mail-type", 0, MAIL}};
 
 /* "2" or "a100:2". */
 static bool take_gpus(struct sbatch *out, const char *value, bool is_per_node)
@@ -77,6 +92,66 @@ static bool take_after(struct sbatch *out, const char *value)
     return n > 0;
 }
 
+/* "90", "90:00", "1:30:00", "2-0", "2-0:30", "2-0:30:00": minutes, unless there
+ * are two colons or a day. 0 and UNLIMITED are no limit. */
+static bool take_time(struct sbatch *out, const char *value)
+{
+    long days = 0, part[3] = {0}, n = 0;
+    const char *dash = strchr(value, '-');
+    char text[64];
+    if (strcasecmp(value, "UNLIMITED") == 0 ||
+        strcasecmp(value, "INFINITE") == 0)
+        return true;
+    if (dash != NULL) {
+        snprintf(text, sizeof text, "%.*s", (int)(dash - value), value);
+        if (!str_int(text, 0, NUMBER_MOST, &days))
+            return false;
+        value = dash + 1;
+    }
+    for (;; n++) {
+        size_t length = strcspn(value, ":");
+        snprintf(text, sizeof text, "%.*s", (int)length, value);
+        if (n == 3 || !str_int(text, 0, NUMBER_MOST, &part[n]))
+            return false;
+        if (value[length] == '\0')
+            break;
+        value += length + 1;
+    }
+    bool has_hours = dash != NULL || n == 2;
+    long s = has_hours ? 3600 * part[0] + 60 * part[1] + part[2]
+                       : 60 * part[0] + part[1];
+    if (s + days > 0)
+        snprintf(out->limit, sizeof out->limit, "%lds", s + 86400 * days);
+    return true;
+}
+
+/* "END,FAIL" */
+static bool take_mail(struct sbatch *out, const char *value)
+{
+    static const struct {
+        const char *slurm, *firn;
+    } kinds[] = {{"END", "end"},
+                 {"FAIL", "failure"},
+                 {"REQUEUE", "preemption"},
+                 {"ALL", "end,failure,preemption"},
+                 {"NONE", ""}};
+    while (*value != '\0') {
+        size_t n = strcspn(value, ","), k = 0;
+        while (k < 5 && (strlen(kinds[k].slurm) != n ||
+                         strncasecmp(value, kinds[k].slurm, n) != 0))
+            k++;
+        if (k == 5)
+            return false;
+        for (const char *at = kinds[k].firn; *at != '\0';) {
+            size_t length = strcspn(at, ",");
+            words_add(&out->notify, at, length);
+            at += length + (at[length] == ',');
+        }
+        value += n + (value[n] == ',');
+    }
+    return true;
+}
+
 static bool take_value(struct sbatch *out, enum kind kind, const char *value)
 {
     switch (kind) {
@@ -98,6 +173,10 @@ static bool take_value(struct sbatch *out, enum kind kind, const char *value)
         return take_gres(out, value);
     case NODES:
         return str_int(value, 1, NUMBER_MOST, &out->nnodes);
+    case TIME:
+        return take_time(out, value);
+    case MAIL:
+        return take_mail(out, value);
     }
     return false;
 }
@@ -173,6 +252,7 @@ bool sbatch_read(struct sbatch *out, const char *text)
 void sbatch_release(struct sbatch *sbatch)
 {
     words_release(&sbatch->ignored);
+    words_release(&sbatch->notify);
 }
 
 long sbatch_gpus(const struct sbatch *sbatch)

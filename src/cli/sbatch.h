@@ -10,6 +10,8 @@
  *     -p, --partition           queue
  *     -d, --dependency          after: afterok, afternotok, afterany
  *     -a, --array               array
+ *     -t, --time                limit
+ *     --mail-type               notify: END, FAIL, REQUEUE, ALL, NONE
  *
  * Everything else is ignored and named. A function of its text.
  */
@@ -23,9 +25,11 @@ struct sbatch {
     char interpreter[SBATCH_TEXT]; /* of the line "#!..."; "": none */
     char name[SBATCH_TEXT], workdir[SBATCH_TEXT], queue[SBATCH_TEXT];
     char type[SBATCH_TEXT], after[SBATCH_TEXT], array[SBATCH_TEXT];
-    long ngpus, nnodes; /* 0: not given; GPUs in all or of a node: */
+    char limit[32];      /* "3600s" */
+    struct words notify; /* "end", "failure", "preemption" */
+    long ngpus, nnodes;  /* 0: not given; GPUs in all or of a node: */
     bool is_per_node;
-    struct words ignored; /* "--time=1:00:00" */
+    struct words ignored; /* "--mem=10G" */
 };
 
 /* False: the text has no #SBATCH line. Release `out` in any case. */

@@ -9,8 +9,9 @@
  * (1) submit, gpus and duration are needed. What a mapping does not name is
  *     guessed from usual names of columns; what cannot be guessed is an error
  *     that names the columns there are.
- * (2) Times without a zone are taken as UTC: only differences count, and these
- *     are off by an hour where a clock was changed in between.
+ * (2) Times without a zone are of trace_import_zone(), else UTC: only
+ *     differences count, and in UTC these are off by an hour where a clock was
+ *     changed in between.
  * (3) Rows of steps ("12.batch"), without GPUs or without a run are counted and
  *     left out; so are rows that cannot be read, the first of which is named.
  *
@@ -32,6 +33,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 enum { CELLS_MAX = 128, NAME_LENGTH = 64 };
 
@@ -54,6 +57,18 @@ static const struct {
                    "run_time", NULL}},
     [USER] = {"user", {"User", "user", "Account", NULL}},
     [APP] = {"app", {NULL}},
+};
+
+/* Parts of names by which a column is proposed, never taken. */
+static const char *const hints[NFIELDS][9] = {
+    [NAME] = {"job", "name", "id", NULL},
+    [SUBMIT] = {"submi", "arriv", "queued", "creat", "start", "when", "time",
+                "date", NULL},
+    [GPUS] = {"gpu", "accel", "card", "device", NULL},
+    [DURATION] = {"durat", "elaps", "runtime", "wall", "length", "long", "run",
+                  NULL},
+    [USER] = {"user", "owner", "account", "who", NULL},
+    [APP] = {NULL},
 };
 
 /* --- cells -----------------------------------------------------------------
@@ -132,6 +147,36 @@ static bool take_zone(const char **at, double *zone_s)
     return **at == '\0';
 }
 
+/* Is TZ that of the table? Else times without a zone are UTC. */
+static bool has_zone;
+
+bool trace_import_zone(const char *zone)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/usr/share/zoneinfo/%.200s", zone);
+    bool is_here = strcmp(zone, "local") == 0;
+    if (!is_here && (zone[0] == '\0' || strstr(zone, "..") != NULL ||
+                     access(path, R_OK) != 0))
+        return false;
+    if (!is_here && setenv("TZ", zone, 1) != 0)
+        return false;
+    tzset();
+    has_zone = true;
+    return true;
+}
+
+/* The same moment by the clocks of that zone. An hour that a change of the
+ * clock repeats is the first one; one that it leaves out goes on behind it. */
+static double by_zone_s(double utc_s)
+{
+    time_t at = (time_t)floor(utc_s);
+    struct tm parts;
+    if (!has_zone || gmtime_r(&at, &parts) == NULL)
+        return utc_s;
+    parts.tm_isdst = -1;
+    return (double)mktime(&parts) + (utc_s - (double)at);
+}
+
 bool trace_import_moment(const char *text, double *out_s)
 {
     int year, month, day, hour, minute;
@@ -148,27 +193,57 @@ bool trace_import_moment(const char *text, double *out_s)
         return false;
     double second = strtod(text, &end);
     text = end;
+    bool is_bare = *text == '\0';
     if (!take_zone(&text, &zone_s) || year < 1970 || month < 1 || month > 12 ||
         day < 1 || day > 31 || hour > 24 || minute > 59 || second >= 61)
         return false;
     *out_s = days_of(year, month, day) * 86400 + hour * 3600.0 + minute * 60.0 +
              second - zone_s;
+    if (is_bare)
+        *out_s = by_zone_s(*out_s);
+    return true;
+}
+
+/* The value of a key in a list "cpu=8,gres/gpu=2"; NULL: there is none. With
+ * `is_typed` the key goes on behind a colon: "gres/gpu:a100=2". */
+static const char *value_in(const char *list, const char *key, bool is_typed)
+{
+    size_t n = strlen(key);
+    for (const char *at = list; (at = strstr(at, key)) != NULL; at++) {
+        if (at != list && at[-1] != ',')
+            continue;
+        size_t more = is_typed && at[n] == ':' ? strcspn(at + n, "=,") : 0;
+        if (at[n + more] == '=' && (more > 0) == is_typed)
+            return at + n + more + 1;
+    }
+    return NULL;
+}
+
+/* The sum over all types. */
+static bool typed_gpus(const char *list, const char *key, int *out)
+{
+    int one, all = 0;
+    const char *at = list;
+    while ((at = value_in(at, key, true)) != NULL) {
+        if (!trace_import_gpus(at, "", &one))
+            return false;
+        all += one;
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    *out = all;
     return true;
 }
 
 bool trace_import_gpus(const char *text, const char *key, int *out)
 {
     double value;
-    size_t n = strlen(key);
     *out = 0;
-    if (n > 0) {
-        const char *at = text;
-        while ((at = strstr(at, key)) != NULL &&
-               ((at != text && at[-1] != ',') || at[n] != '='))
-            at++;
+    if (key[0] != '\0') {
+        const char *at = value_in(text, key, false);
         if (at == NULL)
-            return true;
-        text = at + n + 1;
+            return typed_gpus(text, key, out);
+        text = at;
     } else if (strncmp(text, "gpu:", 4) == 0) {
         const char *end = text + strcspn(text, ",(");
         while (end[-1] != ':')
@@ -269,27 +344,72 @@ static void guess(struct import *in)
             take_column(in, (enum field)f, fields[f].usual[i]);
 }
 
-/* (1) */
-static enum firn_status say_columns(const struct import *in, const char *what,
-                                    struct firn_error *err)
+static bool is_used(const struct import *in, int at)
 {
-    struct firn_buf text = {0}, works = {0};
-    for (int i = 0; i < in->nhead; i++)
-        buf_printf(&text, "%s%.40s", i > 0 ? ", " : "", in->head[i]);
+    for (int f = 0; f < NFIELDS; f++)
+        if (in->columns[f].at == at)
+            return true;
+    return false;
+}
+
+static bool has_part(const char *name, const char *part)
+{
+    size_t n = strlen(part);
+    for (; *name != '\0'; name++) {
+        size_t k = 0;
+        while (k < n && tolower((unsigned char)name[k]) == part[k])
+            k++;
+        if (k == n)
+            return true;
+    }
+    return false;
+}
+
+/* Columns for fields that have none, by parts of their names. The needed fields
+ * choose first. */
+static void propose(struct import *in)
+{
+    static const enum field order[] = {GPUS, DURATION, SUBMIT, USER, NAME};
+    for (size_t o = 0; o < sizeof order / sizeof *order; o++)
+        for (int h = 0;
+             in->columns[order[o]].at < 0 && hints[order[o]][h] != NULL; h++)
+            for (int i = 0; i < in->nhead && in->columns[order[o]].at < 0; i++)
+                if (!is_used(in, i) &&
+                    has_part(in->head[i], hints[order[o]][h]))
+                    in->columns[order[o]] = (struct column){i, ""};
+}
+
+/* The mapping by the columns so far; false: a needed one is "COLUMN". */
+static bool put_map(const struct import *in, struct firn_buf *works)
+{
+    bool is_whole = true;
     for (int f = 0; f < NFIELDS; f++) {
         const struct column *column = &in->columns[f];
         bool is_needed = f == SUBMIT || f == GPUS || f == DURATION;
         if (column->at < 0 && !is_needed)
             continue;
-        buf_printf(&works, "%s%s=%.40s%s%.40s", works.n > 0 ? "," : "",
+        is_whole = is_whole && column->at >= 0;
+        buf_printf(works, "%s%s=%.40s%s%.40s", works->n > 0 ? "," : "",
                    fields[f].key,
                    column->at < 0 ? "COLUMN" : in->head[column->at],
                    column->at >= 0 && column->key[0] != '\0' ? ":" : "",
                    column->at >= 0 ? column->key : "");
     }
+    return is_whole;
+}
+
+/* (1) */
+static enum firn_status say_columns(struct import *in, const char *what,
+                                    struct firn_error *err)
+{
+    struct firn_buf text = {0}, works = {0};
+    for (int i = 0; i < in->nhead; i++)
+        buf_printf(&text, "%s%.40s", i > 0 ? ", " : "", in->head[i]);
+    propose(in);
+    put_map(in, &works);
     firn_fail(err, FIRN_EINVAL,
-              "%s; the columns are %.700s; try --map '%.500s'", what, text.at,
-              works.at);
+              "%s; try --map '%.300s'; the columns are %.700s", what, works.at,
+              text.at);
     buf_release(&text);
     buf_release(&works);
     return FIRN_EINVAL;
@@ -496,6 +616,21 @@ static enum firn_status read_kube(struct import *in, const char *path,
                                  &in->text, &in->jobs, report, err);
     buf_release(&text);
     return status;
+}
+
+bool trace_import_suggest(const char *path, struct firn_buf *map)
+{
+    struct import in = {0};
+    struct firn_error ignored = {0};
+    bool is_whole = false;
+    if (lines_open(&in.lines, path, &ignored) == FIRN_OK) {
+        enum firn_status status = read_head(&in, NULL, NULL, &ignored);
+        if (in.nhead > 0 && status != FIRN_EDATA)
+            is_whole = put_map(&in, map); /* a failed read_head() proposed */
+    }
+    lines_close(in.lines);
+    arena_release(&in.text);
+    return is_whole;
 }
 
 enum firn_status trace_import(const char *path, const char *from,

@@ -38,6 +38,14 @@ enum firn_status trace_import(const char *path, const char *from,
                               struct trace_import *report,
                               struct firn_error *err);
 
+/* The zone of times that name none, for the whole process: "Europe/Berlin", or
+ * "local" for the system's. False: there is no such zone. UTC before the first
+ * call. */
+bool trace_import_zone(const char *zone);
+/* Appends a mapping for the columns of a table, as far as their names tell.
+ * False: a needed field has no column. */
+bool trace_import_suggest(const char *path, struct firn_buf *map);
+
 /* Seconds of "1-02:03:04", "02:03:04", "03:04", "90" or "1.5h". */
 bool trace_import_span(const char *text, double *out_s);
 /* Seconds since 1970 of "2026-11-17T10:55:00", with " " for "T", and with "Z"
@@ -45,7 +53,8 @@ bool trace_import_span(const char *text, double *out_s);
  * "+02:00" behind; or of a number. */
 bool trace_import_moment(const char *text, double *out_s);
 /* GPUs of "4", "gpu:2", "gpu:a100:2" or, with the key "gres/gpu", of
- * "cpu=8,gres/gpu=2". 0: none. */
+ * "cpu=8,gres/gpu=2", or of all types in "gres/gpu:a100=2,gres/gpu:t4=1" where
+ * there is no sum. 0: none. */
 bool trace_import_gpus(const char *text, const char *key, int *out);
 
 #endif

@@ -267,6 +267,8 @@ void state_hold(struct state *state, struct firn_job *job,
         job->type_mask = (uint32_t)1
                          << state->cluster.nodes[alloc->parts[0].node].type;
     job->state = FIRN_JOB_RUNNING;
+    if (job->resumes_s < now_s) /* the time that it waited is no progress */
+        job->resumes_s = now_s;
     if (job->starts++ == 0)
         job->first_start_s = now_s;
     if (alloc->ngpus > job->gpus_most)

@@ -400,6 +400,8 @@ enum firn_status book_state(struct book *book, struct live_job *job,
     FIRN_TRY(book_may_change(book, job, err));
     if (live_state_is_over(state))
         FIRN_TRY(book_close_all(book, job, state, now_s, err));
+    if (job->is_ending && reason == LIVE_BECAUSE_USER && job->end_why != NULL)
+        why = job->end_why;
     bool is_other = job->state != state;
     bool is_same = !is_other && job->reason == reason;
     job->state = state;
@@ -437,6 +439,8 @@ enum firn_status book_cancel(struct book *book, struct live_job *job,
     if (job->is_ending)
         return FIRN_OK;
     job->is_ending = true;
+    mem_free(job->end_why);
+    job->end_why = mem_strdup(why);
     return book_change(book, job, now_s, "cancelling", why, err);
 }
 

@@ -519,7 +519,8 @@ enum firn_status config_finish(struct config *config, struct firn_error *err)
     if (config->launcher != NULL) {
         struct firn_buf setting = {0};
         FIRN_TRY(make_absolute(config, &config->launcher, err));
-        buf_printf(&setting, "local.launcher=%s", config->launcher);
+        buf_printf(&setting, "%s.launcher=%s", config->engine,
+                   config->launcher);
         add_setting(config, setting.at);
         buf_release(&setting);
     }

@@ -147,6 +147,13 @@ const char *dock_job_trouble(const struct dock *dock, firn_job_id id)
                : NULL;
 }
 
+double dock_starts_in_s(const struct dock *dock, firn_job_id id)
+{
+    return dock->engine->starts_in_s != NULL
+               ? dock->engine->starts_in_s(dock->engine_state, id)
+               : 0;
+}
+
 const char *dock_no_sharing(const struct dock *dock)
 {
     return dock->engine->no_sharing != NULL

@@ -63,6 +63,8 @@ bool dock_kill(struct dock *dock, firn_job_id id);
  */
 const char *dock_trouble(const struct dock *dock);
 const char *dock_job_trouble(const struct dock *dock, firn_job_id id);
+/* As firn_engine_def.starts_in_s. */
+double dock_starts_in_s(const struct dock *dock, firn_job_id id);
 /* What the engine does not let the job have; false: nothing is barred to it. */
 bool dock_bars(const struct dock *dock, firn_job_id id, struct firn_bars *out);
 /* Why no two jobs can share a GPU here; NULL: they can. */

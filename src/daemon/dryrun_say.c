@@ -203,6 +203,23 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     return status;
 }
 
+/* The cluster's own scheduler has the job in its queue and expects to start it
+ * later than the policy, which gave it GPUs. */
+static void put_off(struct loop *loop, const struct live_job *job,
+                    struct dryrun *dry, struct range *range)
+{
+    double wait_s = dock_starts_in_s(&loop->dock, job->id);
+    if (!(wait_s > 0) || isnan(dry->start_s) || dry->start_s >= wait_s)
+        return;
+    double later_s = wait_s - dry->start_s;
+    dry->start_s = wait_s;
+    dry->end_s += later_s;
+    for (int i = 0; i < 2; i++) {
+        range->start[i] += later_s;
+        range->end[i] += later_s;
+    }
+}
+
 /* A pinned job runs to its end, whatever the policy decides. */
 static enum firn_status eta_pinned(struct loop *loop,
                                    const struct live_job *job,
@@ -217,8 +234,9 @@ static enum firn_status eta_pinned(struct loop *loop,
     double by = left.reports ? 1 + desk_eta_width(&loop->desk) : 2;
     struct range range = {{0, 0}, {left.left_s / by, left.left_s * by}, 0};
     dryrun_gpus(&dry, &track->granted);
+    put_off(loop, job, &dry, &range);
     if (left.is_known)
-        desk_eta_told(track, dock_now_s(&loop->dock), left.left_s);
+        desk_eta_told(track, dock_now_s(&loop->dock), dry.end_s);
     put_answer(&dry, &range, json);
     jsonbuf_close(json, '}');
     buf_release(&dry.gpus);
@@ -237,6 +255,8 @@ double dryrun_start_s(struct loop *loop, const struct live_job *job)
         .job = job, .is_known = desk_left(&loop->desk, job, track).is_known};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, &none);
     bool is_known = status == FIRN_OK && dry.hung == FIRN_NO_JOB;
+    if (is_known)
+        put_off(loop, job, &dry, &range);
     double start_s = is_known ? dry.start_s : (double)NAN;
     dryrun_close(&dry);
     return start_s;
@@ -268,6 +288,7 @@ enum firn_status dryrun_eta(struct loop *loop, struct live_job *job,
         dryrun_widen(range.end, dry.end_s * (1 + width));
     }
     if (status == FIRN_OK) {
+        put_off(loop, job, &dry, &range);
         if (dry.is_known && dry.hung == FIRN_NO_JOB)
             desk_eta_told(track, dock_now_s(&loop->dock), dry.end_s);
         put_answer(&dry, &range, json);

@@ -38,7 +38,7 @@ enum {
 #define NO        0
 #define IS(a)     LIFE_IS_##a
 #define DO(a)     LIFE_DO_##a
-#define CANCELLED "cancelled by its user"
+#define CANCELLED "cancelled"
 #define BACK      "held back by its user"
 #define AGAIN     "starts again when its GPUs are free"
 #define LEAVE     "other jobs go first; it is asked to leave its GPUs"

@@ -138,6 +138,7 @@ void live_job_free(struct live_job *job)
     live_ask_release(&job->ask);
     mem_free(job->text);
     mem_free(job->request);
+    mem_free(job->end_why);
     mem_free(job->held);
     mem_free(job->variance);
     mem_free(job);

@@ -131,6 +131,8 @@ struct live_job {
     char why[LIVE_TEXT];
     bool is_held;    /* not to be started */
     bool is_ending;  /* cancelled; its processes are being stopped */
+    char *end_why;   /* by whom or for what it is cancelled; NULL: not known (it
+                      * was cancelled before firnd was restarted) */
     int64_t attempt; /* number of the last attempt; 0: none */
     int nretries, exit_status;
     char gpu_type[FIRN_NAME_MAX]; /* that it keeps to, of one whose bits depend

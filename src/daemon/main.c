@@ -10,6 +10,7 @@
 #include "daemon/config.h"
 #include "daemon/loop.h"
 #include "daemon/ownfolder.h"
+#include "engine/launcher.h"
 #include "engine/shepherd.h"
 #include <firn/policy.h>
 #include <firn/version.h>
@@ -100,6 +101,8 @@ int main(int argc, char **argv)
     struct firn_error err = {0};
     int status = 0;
     int code = shepherd_args(argc, argv);
+    if (code < 0)
+        code = launcher_args(argc, argv);
     if (code >= 0)
         return code;
     fdlimit_raise();

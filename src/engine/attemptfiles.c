@@ -80,17 +80,33 @@ static bool write_all(int fd, struct firn_bytes text)
     return true;
 }
 
-enum { SYNCED = 1, OVER = 2 };
+enum { SYNCED = 1, OVER = 2, OPEN = 4 };
 
-/* Writes a file under a draft's name; OVER: over its present contents. */
+/* The mode of a file: where a user's supervisor and firnd share the folder
+ * (launch/asuser.h), its group is firnd's, and both write. */
+static mode_t mode_in(int folder, unsigned mode)
+{
+    struct stat st;
+    if ((mode & OPEN) != 0)
+        return 0644;
+    return fstat(folder, &st) == 0 && (st.st_mode & S_ISGID) != 0 ? 0660 : 0600;
+}
+
+/* Writes a file under a draft's name; OVER: over its present contents; OPEN:
+ * every user may read it. */
 static bool write_draft(int folder, const char *name, unsigned mode,
                         struct firn_bytes text)
 {
-    int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC |
+    int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
                 ((mode & OVER) != 0 ? 0 : O_TRUNC);
-    int fd = openat(folder, name, flags, 0600);
+    mode_t access = mode_in(folder, mode);
+    int fd = openat(folder, name, flags, access);
     if (fd < 0)
         return false;
+    if (access != 0600 && fchmod(fd, access) != 0 && errno != EPERM) {
+        close_quietly(fd); /* EPERM: the other one's file, which is open */
+        return false;
+    }
     bool is_written =
         write_all(fd, text) && ((mode & SYNCED) == 0 || fsync(fd) == 0);
     int error = errno;
@@ -240,8 +256,8 @@ enum firn_status attempt_fence_raise(int job_folder, int64_t attempt,
         return FIRN_OK;
     int n =
         snprintf(line, sizeof line, "firn-fence 1 %lld\n", (long long)attempt);
-    return attempt_put(job_folder, "fence",
-                       (struct firn_bytes){line, (size_t)n}, err);
+    return put(job_folder, "fence", (struct firn_bytes){line, (size_t)n}, OPEN,
+               err);
 }
 
 enum firn_status attempt_pid_put(int folder, const struct attempt_pid *pid,

@@ -88,6 +88,23 @@ static struct firn_bytes head_line(const struct joblog *log, int64_t base,
     return (struct firn_bytes){out, (size_t)n};
 }
 
+/* Where the supervisor runs as the job's user and firnd reads the log, the
+ * folder has firnd's group (launch/asuser.h): the group reads the file. */
+static void share(int fd, const char *path, const struct stat *st)
+{
+    char folder[PATH_SIZE];
+    struct stat above;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL || (st->st_mode & 0040) != 0 || st->st_uid != geteuid())
+        return;
+    *slash = '\0';
+    if (stat(folder[0] != '\0' ? folder : "/", &above) == 0 &&
+        (above.st_mode & S_ISGID) != 0 && above.st_gid == st->st_gid &&
+        fchmod(fd, 0660) != 0)
+        return; /* firnd cannot show it */
+}
+
 /* (4) A descriptor, or -1 with errno; ELOOP, EISDIR, ENXIO: refused. */
 static int open_plain(const char *path, int flags)
 {
@@ -96,8 +113,10 @@ static int open_plain(const char *path, int flags)
                   0600);
     if (fd < 0)
         return -1;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        share(fd, path, &st);
         return fd;
+    }
     close(fd);
     errno = ENXIO;
     return -1;

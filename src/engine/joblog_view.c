@@ -5,8 +5,8 @@
  * again. A gap that stays (a file was truncated) means a log without its older
  * half.
  *
- * Checked: both are plain files, reached without symbolic links; the offset in
- * a first line is small enough that sums cannot overflow.
+ * Checked: both are plain files with one name, reached without symbolic links;
+ * the offset in a first line is small enough that sums cannot overflow.
  */
 #define _GNU_SOURCE
 #include "base/str.h"
@@ -48,8 +48,8 @@ static bool open_one(const char *path, int *out, struct stat *st)
     *out = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (*out < 0)
         return errno != ELOOP;
-    if (fstat(*out, st) == 0 && S_ISREG(st->st_mode))
-        return true;
+    if (fstat(*out, st) == 0 && S_ISREG(st->st_mode) && st->st_nlink <= 1)
+        return true; /* a second name may be that of another user's file */
     close(*out);
     *out = -1;
     return false;

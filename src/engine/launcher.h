@@ -11,4 +11,9 @@
 enum firn_status launcher_ask(const char *socket, const struct launchmsg *msg,
                               long *number, struct firn_error *err);
 
+/* firnd --slurm-as SOCKET sbatch|scancel USER JOB ATTEMPT MARK WORD...: has the
+ * launcher run that command of Slurm as the user. The exit status for main();
+ * -1: the arguments do not ask for it. */
+int launcher_args(int argc, char **argv);
+
 #endif

@@ -144,7 +144,7 @@ int shepherd_open(struct shepherd *s)
     take_signals(s);
     s->folder = open(s->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (s->folder >= 0)
-        s->above = openat(s->folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        s->above = openat(s->folder, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (s->above < 0 || s->signals < 0)
         return SHEPHERD_IO;
     if (s->kind != SHEPHERD_LOCAL &&

@@ -93,7 +93,9 @@ static enum firn_status open_engine(void *state, struct firn_error *err)
     roster_open(&slurm->roster);
     FIRN_TRY(passenv_check(slurm->pass_env, err));
     FIRN_TRY(commands_open(&slurm->commands, COMMANDS_MAX, err));
+    slurm_users_open(slurm);
     FIRN_TRY(slurm_open(slurm, err));
+    slurm_ahead_open(slurm);
     FIRN_TRY(slurm_inbox_open(slurm, err));
     return roster_wake_open(&slurm->roster, commands_fd(slurm->commands),
                             "commands", err);
@@ -109,6 +111,7 @@ static void close_engine(void *state)
         holding_release(&slurm->releases.at[i].held);
     slurm_inbox_close(slurm);
     slurm_bars_close(slurm);
+    slurm_ahead_close(slurm);
     roster_close(&slurm->roster);
     commands_close(slurm->commands);
     vec_release(&slurm->releases);
@@ -283,16 +286,14 @@ static const char *job_trouble(void *state, firn_job_id id)
 
 /* Adds the nodes without the features that the job asks for to slurm->barred.
  */
-static bool add_constraint(struct slurm *slurm, firn_job_id id)
+static bool add_constraint(struct slurm *slurm,
+                           const struct firn_launch *launch)
 {
-    struct firn_launch launch = {0};
     bool has_any = false;
-    if (slurm->host.launch == NULL ||
-        !slurm->host.launch(slurm->host.arg, id, &launch) ||
-        launch.constraint == NULL || launch.constraint[0] == '\0')
+    if (launch->constraint == NULL || launch->constraint[0] == '\0')
         return false;
     for (size_t i = 0; i < slurm->hosts.n; i++)
-        if (slurm_features_fit(launch.constraint,
+        if (slurm_features_fit(launch->constraint,
                                slurm->hosts.at[i].features) == SLURM_FIT_NO) {
             slurm->barred.at[i / 64] |= (uint64_t)1 << i % 64;
             has_any = true;
@@ -300,9 +301,27 @@ static bool add_constraint(struct slurm *slurm, firn_job_id id)
     return has_any;
 }
 
+/* What is known before Slurm refuses anything: slurm_ahead.c. */
+static bool add_bounds(struct slurm *slurm, firn_job_id id,
+                       const struct firn_launch *launch, struct firn_bars *out)
+{
+    struct slurm_bounds bounds;
+    slurm_ahead_bounds(slurm, id, launch, &bounds);
+    if (bounds.gpus_max > 0 &&
+        (out->gpus_max <= 0 || bounds.gpus_max < out->gpus_max))
+        out->gpus_max = bounds.gpus_max;
+    out->until_s = fmax(out->until_s, bounds.until_s);
+    if (bounds.why != NULL && (out->why[0] == '\0' || bounds.until_s > 0))
+        out->why = bounds.why;
+    if (bounds.has_nodes)
+        out->nodes = slurm->barred.at;
+    return bounds.why != NULL;
+}
+
 static bool bars(void *state, firn_job_id id, struct firn_bars *out)
 {
     struct slurm *slurm = state;
+    struct firn_launch launch = {0};
     bool has_bars = slurm_bars(slurm, id, out);
     const uint64_t *nodes = slurm_inbox_barred(slurm, id);
     size_t words = (slurm->hosts.n + 63) / 64;
@@ -310,12 +329,17 @@ static bool bars(void *state, firn_job_id id, struct firn_bars *out)
     for (size_t i = 0; i < words; i++)
         vec_add(&slurm->barred, (nodes != NULL ? nodes[i] : 0) |
                                     (out->nodes != NULL ? out->nodes[i] : 0));
-    bool is_choosy = add_constraint(slurm, id) || nodes != NULL;
+    bool is_known = slurm->host.launch != NULL &&
+                    slurm->host.launch(slurm->host.arg, id, &launch);
+    bool is_choosy = nodes != NULL;
+    if (is_known)
+        is_choosy = add_constraint(slurm, &launch) || is_choosy;
     if (!has_bars && is_choosy)
         out->why = "its constraint excludes the other nodes";
     if (is_choosy)
         out->nodes = slurm->barred.at;
-    return has_bars || is_choosy;
+    bool has_bounds = is_known && add_bounds(slurm, id, &launch, out);
+    return has_bars || is_choosy || has_bounds;
 }
 
 static const char *no_sharing(void *state)
@@ -361,6 +385,15 @@ static bool load(void *state, firn_job_id id, struct firn_load *out)
         return false;
     *out = most;
     return true;
+}
+
+static double starts_in_s(void *state, firn_job_id id)
+{
+    const struct slurm *slurm = state;
+    const struct slurmjob *job = slurm_find(slurm, id);
+    bool is_pending = job != NULL && !job->has_pid && job->is_seen &&
+                      job->state == SLURM_PENDING && job->expected_s > 0;
+    return is_pending ? fmax(job->expected_s - slurm_now_s(slurm), 0) : 0;
 }
 
 /* The place of a GPU among those of the job, which is the number of the worker
@@ -469,6 +502,11 @@ static const struct firn_option options[] = {
      .fallback = "",
      .help = "folder for the list of nodes; empty: firnd's state folder",
      .offset = offsetof(struct slurm, state)},
+    {.name = "launcher",
+     .type = FIRN_OPTION_TEXT,
+     .fallback = "",
+     .help = "socket of firn-launch: jobs are submitted as their users",
+     .offset = offsetof(struct slurm, launcher)},
     {.name = NULL},
 };
 
@@ -498,4 +536,5 @@ const struct firn_engine_def firn_engine_slurm = {
     .load = load,
     .gpu_load = gpu_load,
     .bars = bars,
+    .starts_in_s = starts_in_s,
 };

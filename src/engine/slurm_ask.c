@@ -104,8 +104,24 @@ bool slurm_is_refusal(const struct command_done *done)
     return true;
 }
 
-void slurm_cancel(struct slurm *slurm, const struct slurm_tag *tag, int64_t id,
-                  bool is_gentle)
+static void cancel_as(struct slurm *slurm, const char *user,
+                      const struct slurm_tag *tag, const char *const *words)
+{
+    struct slurm_argv argv = {0};
+    struct arena text = {0};
+    slurm_users_argv(slurm, words[0], user, tag, &argv, &text);
+    for (size_t i = 1; words[i] != NULL; i++)
+        vec_add(&argv.at, words[i]);
+    vec_add(&argv.at, NULL);
+    commands_start(slurm->commands, &(struct command){.argv = argv.at.at,
+                                                      .limit_s = slurm_answer_s,
+                                                      .tag = SLURM_CMD_CANCEL});
+    vec_release(&argv.at);
+    arena_release(&text);
+}
+
+void slurm_cancel(struct slurm *slurm, const char *user,
+                  const struct slurm_tag *tag, int64_t id, bool is_gentle)
 {
     char number[32], mark[SLURM_TAG_MAX], name[SLURM_TAG_MAX + 8];
     const char *argv[] = {"scancel", is_gentle ? "--state=PENDING" : "--quiet",
@@ -113,7 +129,10 @@ void slurm_cancel(struct slurm *slurm, const struct slurm_tag *tag, int64_t id,
     slurm_tag_print(tag, mark);
     snprintf(name, sizeof name, "--name=%s", mark);
     snprintf(number, sizeof number, "%lld", (long long)id);
-    slurm_run(
-        slurm, argv,
-        &(struct command){.limit_s = slurm_answer_s, .tag = SLURM_CMD_CANCEL});
+    if (user[0] != '\0')
+        cancel_as(slurm, user, tag, argv);
+    else
+        slurm_run(slurm, argv,
+                  &(struct command){.limit_s = slurm_answer_s,
+                                    .tag = SLURM_CMD_CANCEL});
 }

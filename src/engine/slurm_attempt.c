@@ -70,7 +70,7 @@ static void cancel(struct slurm *slurm, struct slurmjob *job, bool is_gentle)
         return;
     job->cancel_s = now_s;
     slurm_cancel(
-        slurm,
+        slurm, job->user,
         &(struct slurm_tag){slurm->cell, job->base.id, job->base.attempt},
         job->slurm_id, is_gentle);
     slurm_poll_soon(slurm);
@@ -577,6 +577,7 @@ enum firn_status slurm_take_over(struct slurm *slurm, struct slurmjob *job,
     struct firn_launch launch = {0};
     FIRN_TRY(roster_launch(&job->base, &slurm->host, &launch, err));
     roster_take_over(&job->base, &launch);
+    slurm_user_of(slurm, job, &launch);
     job->base.until_s = INFINITY;
     job->submit = SUBMIT_UNSURE;
     job->known_s = slurm_now_s(slurm);

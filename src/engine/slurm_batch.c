@@ -13,7 +13,8 @@
  * job's `slurm:` block says, whose letters the host has checked
  * (daemon/slurmask.c). sbatch runs with few variables, set by env(1),
  * because Slurm copies its whole environment into the job; the workers'
- * variables are in the launch file.
+ * variables are in the launch file. For another user's job the launcher runs
+ * sbatch (slurm_users.c), with a script and an environment of its own.
  */
 #include "base/buf.h"
 #include "engine/slurmwork.h"
@@ -183,8 +184,12 @@ static void add_all(const struct slurm *slurm, const struct slurmjob *job,
         "--parsable",         "--export=ALL",      "--no-requeue",
         "--output=/dev/null", "--error=/dev/null", "--input=/dev/null",
         "--chdir=/"};
+    const struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
     find_wants(slurm, gpus, launch->is_per_node, &wants, text);
-    add_environment(slurm, out, text);
+    if (job->user[0] != '\0')
+        slurm_users_argv(slurm, "sbatch", job->user, &tag, out, text);
+    else
+        add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
     if (slurm->limit_s > 0 || slurm->asks_unlimited ||

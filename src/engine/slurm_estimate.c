@@ -4,9 +4,10 @@
  *
  * Asked every half minute while an attempt of ours has been pending for a
  * while: Slurm's backfill plans ahead, with the time limits of other users'
- * jobs, which firn does not know. The answer is a part of `firn why`, never of
- * a decision. A failed question is asked again; lines that are not a number and
- * a time are passed over, as Slurm says "N/A" of jobs that it has not planned.
+ * jobs, which firn does not know. The answer is a part of `firn why` and
+ * `firn eta`, never of a decision. A failed question is asked again; lines that
+ * are not a number and a time are passed over, as Slurm says "N/A" of jobs that
+ * it has not planned.
  */
 #include "base/str.h"
 #include "engine/slurmwork.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double every_s = 30;
+static const double every_s = 30; /* at 0.5 s for a poll */
 
 static bool has_waiting(const struct slurm *slurm)
 {
@@ -26,15 +27,17 @@ static bool has_waiting(const struct slurm *slurm)
 
 void slurm_estimate_poll(struct slurm *slurm)
 {
-    static const char *const argv[] = {"squeue", "--me", "--start", "-h", "-t",
-                                       "PD",     "-o",   "%i|%S",   NULL};
+    const char *const argv[] = {
+        "squeue", "--start", "-h",    "-t",
+        "PD",     "-o",      "%i|%S", slurm_has_users(slurm) ? NULL : "--me",
+        NULL};
     static const char *const env[] = {"SLURM_TIME_FORMAT=%s", NULL};
     double now_s = slurm_now_s(slurm);
     if (now_s < slurm->estimate_due_s || slurm->away_s > 0 ||
         commands_count(slurm->commands, SLURM_CMD_ESTIMATE) > 0 ||
         !has_waiting(slurm))
         return;
-    slurm->estimate_due_s = now_s + every_s;
+    slurm->estimate_due_s = now_s + fmin(every_s, 60 * slurm->poll_s);
     slurm_run(slurm, argv,
               &(struct command){.env = env,
                                 .limit_s = slurm_answer_s,

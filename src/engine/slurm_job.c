@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "base/str.h"
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
 #include <unistd.h>
@@ -59,6 +60,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
             .since_s = slurm_now_s(slurm),
             .was_withdrawn = !job->has_pid || job->base.was_forced ||
                              job->is_withdrawn || job->request == ATTEMPT_KILL};
+        str_copy(release.user, sizeof release.user, job->user);
         vec_add(&slurm->releases, release); /* which owns `held` now */
         job->base.held = (struct firn_alloc)FIRN_ALLOC_NONE;
     }
@@ -67,13 +69,14 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     job->base.folder = NULL;
     job->submit = SUBMIT_NONE;
     job->slurm_id = 0;
-    job->inbox[0] = '\0';
+    job->inbox[0] = job->user[0] = '\0';
     job->request = ATTEMPT_GO;
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
     job->exit_s = 0;
     job->has_pid = job->is_seen = job->is_slow = job->is_withdrawn = false;
     job->gives_back = false;
+    job->idle_since_s = 0;
     job->is_refused = job->is_damaged = job->is_unread = false;
     job->reason[0] = '\0';
     job->expected_s = 0;

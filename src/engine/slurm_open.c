@@ -41,13 +41,13 @@ struct patience {
     double limit_s, until_s;
 };
 
-enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
-                           double limit_s, struct firn_buf *out,
-                           struct firn_error *err)
+static enum firn_status ask_once(struct slurm *slurm, const char *const *argv,
+                                 const struct command *command,
+                                 struct firn_buf *out, struct firn_error *err)
 {
     struct command_done done;
     char text[SLURM_EXCERPT];
-    slurm_run(slurm, argv, &(struct command){.limit_s = limit_s, .tag = 0});
+    slurm_run(slurm, argv, command);
     while (!commands_next(slurm->commands, &done)) {
         struct pollfd fd = {.fd = commands_fd(slurm->commands),
                             .events = POLLIN};
@@ -61,6 +61,24 @@ enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
     return firn_fail(err, done.has_run ? FIRN_EIO : FIRN_ENOENT,
                      "Slurm's %s failed: %s", argv[0],
                      slurm_failure(&done, text));
+}
+
+enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
+                           double limit_s, struct firn_buf *out,
+                           struct firn_error *err)
+{
+    return ask_once(slurm, argv, &(struct command){.limit_s = limit_s}, out,
+                    err);
+}
+
+enum firn_status slurm_ask_with(struct slurm *slurm, const char *const *argv,
+                                const char *const *env, double limit_s,
+                                struct firn_buf *out)
+{
+    struct firn_error none = {0};
+    return ask_once(slurm, argv,
+                    &(struct command){.limit_s = limit_s, .env = env}, out,
+                    &none);
 }
 
 static enum firn_status ask(struct slurm *slurm, const char *const *argv,

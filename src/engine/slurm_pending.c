@@ -2,7 +2,8 @@
  *
  *     Priority, Resources         it has a place in Slurm's queue, and keeps
  * it: submitted anew it would be the last again. Only if it is the next
- * (Resources), foreign jobs use its GPUs, and enough others are idle, it is
+ * (Resources), foreign jobs use its GPUs, and enough others have been idle for
+ * IDLE_S, so that Slurm has no other job for them, it is
  * withdrawn and goes there ReqNodeNotAvail, Reserved,  Slurm does not start it
  * on these nodes: it BadConstraints ...          gives its GPUs back, and the
  * nodes are barred to it for a minute Assoc..., QOS...            a limit: it
@@ -19,6 +20,8 @@
 #include "engine/slurmwork.h"
 #include <stdio.h>
 #include <string.h>
+
+static const double IDLE_S = 3;
 
 static bool begins(const char *text, const char *const *with, size_t n)
 {
@@ -40,7 +43,7 @@ enum slurm_pending slurm_pending_of(const char *reason)
         "PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig",
         "AccountNotAllowed",  "AccountingPolicy",   "InvalidAccount",
         "InvalidQOS",         "QOSNotAllowed",      "PartitionInactive",
-        "PartitionDown"};
+        "PartitionDown",      "Job's account not",  "Job's QOS not"};
     if (strncmp(reason, "Priority", 8) == 0)
         return SLURM_WAITS_PRIORITY;
     if (strncmp(reason, "Resources", 9) == 0)
@@ -102,6 +105,21 @@ static int fewer(struct slurm *slurm, const struct slurmjob *job)
     return is_of_size(job->reason) && !was_told ? most / 2 : 0;
 }
 
+/* Foreign jobs use its GPUs, and enough others are idle for good: between two
+ * short jobs of others, a GPU is idle until Slurm starts the next. */
+static bool may_go_elsewhere(struct slurm *slurm, struct slurmjob *job)
+{
+    double now_s = slurm_now_s(slurm);
+    if (!slurm_is_taken(slurm, &job->base.held) ||
+        idle_elsewhere(slurm, job) < job->base.held.ngpus) {
+        job->idle_since_s = 0;
+        return false;
+    }
+    if (job->idle_since_s <= 0)
+        job->idle_since_s = now_s;
+    return now_s - job->idle_since_s >= IDLE_S;
+}
+
 static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
 {
     char why[SLURM_EXCERPT];
@@ -111,10 +129,8 @@ static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
     bool is_refused = pending == SLURM_WAITS_NODES ||
                       pending == SLURM_WAITS_LIMIT ||
                       pending == SLURM_WAITS_NEVER;
-    if (job->gives_back ||
-        (!is_refused && is_sure && pending != SLURM_WAITS_PRIORITY &&
-         slurm_is_taken(slurm, &job->base.held) &&
-         idle_elsewhere(slurm, job) >= job->base.held.ngpus)) {
+    bool is_next = !is_refused && is_sure && pending != SLURM_WAITS_PRIORITY;
+    if (job->gives_back || (is_next && may_go_elsewhere(slurm, job))) {
         slurm_withdraw(slurm, job);
     } else if (pending == SLURM_WAITS_NODES) {
         slurm_bar_nodes(slurm, id, &job->base.held, why);

@@ -26,6 +26,7 @@
 enum { NUMBERS = 1 << 20 }; /* of the pilots of an attempt */
 static const double submit_limit_s = 60;
 static const double late_s = 60;  /* pending so long: it is given back */
+static const double moment_s = 5; /* no reason counts before */
 static const double again_s = 60; /* before the next is asked for */
 
 /* --- the table ------------------------------------------------------------ */
@@ -211,12 +212,14 @@ static enum pilot_event pending_event(const struct slurm *slurm,
                                       const struct slurm_pilot *pilot)
 {
     enum slurm_pending pending = slurm_pending_of(pilot->reason);
+    double waits_s = slurm_now_s(slurm) - pilot->asked_s;
     bool is_limit = pending == SLURM_WAITS_LIMIT;
+    if (waits_s < fmax(slurm_settle_s(slurm), moment_s))
+        return PILOT_ON_PENDING; /* nodes may be unknown for a moment */
     if (is_limit && strstr(pilot->reason, "Job") != NULL)
         return PILOT_ON_REFUSED;
     if (is_limit || pending == SLURM_WAITS_NODES ||
-        pending == SLURM_WAITS_NEVER ||
-        slurm_now_s(slurm) >= pilot->asked_s + late_s)
+        pending == SLURM_WAITS_NEVER || waits_s >= late_s)
         return PILOT_ON_LATE;
     return PILOT_ON_PENDING;
 }

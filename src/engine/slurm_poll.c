@@ -36,8 +36,11 @@ static void ask_queue(struct slurm *slurm, double now_s)
 {
     char format[64];
     uint64_t drawn = 0;
-    const char *argv[] = {"squeue", "--me", "-h", "-a",   "-r",
-                          "-t",     "all",  "-o", format, NULL};
+    const char *argv[] = {
+        "squeue", "-h",   "-a",
+        "-r",     "-t",   "all",
+        "-o",     format, slurm_has_users(slurm) ? NULL : "--me",
+        NULL};
     if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
         drawn = (uint64_t)(1e6 * now_s); /* without random numbers: the time */
     snprintf(slurm->queue_mark, sizeof slurm->queue_mark, "|%" PRIx64, drawn);
@@ -70,6 +73,7 @@ void slurm_poll(struct slurm *slurm)
         commands_count(slurm->commands, SLURM_CMD_NODES) == 0)
         ask_nodes(slurm);
     slurm_estimate_poll(slurm);
+    slurm_ahead_poll(slurm);
     slurm_inbox_poll(slurm);
 }
 
@@ -108,7 +112,12 @@ static void take_queue(struct slurm *slurm, const struct command_done *done)
     if (slurm_is_answer(slurm, "squeue", done)) {
         put_lines(done->out, slurm->queue_mark, &lines);
         struct firn_bytes text = {lines.n > 0 ? lines.at : "", lines.n};
-        if (slurm_jobs_read(&jobs, text, &err) == FIRN_OK)
+        enum firn_status status = slurm_jobs_read(&jobs, text, &err);
+        for (size_t i = 0; i < jobs.at.n; i++) /* pilots are firnd's own */
+            if (jobs.at.at[i].pilot != 0 &&
+                !slurm_is_user(slurm, "", jobs.at.at[i].user))
+                jobs.at.at[i].is_ours = false;
+        if (status == FIRN_OK)
             slurm_queue_take(slurm, &jobs, slurm->queue_asked_s);
         else
             slurm_went_away(slurm, "squeue", err.text);
@@ -160,6 +169,8 @@ void slurm_answers(struct slurm *slurm)
             slurm_pilot_submitted(slurm, &done);
         else if (done.tag == SLURM_CMD_ESTIMATE)
             slurm_estimate_take(slurm, &done);
+        else if (done.tag == SLURM_CMD_AHEAD)
+            slurm_ahead_take(slurm, &done);
         else if (done.tag >= SLURM_CMD_INBOX)
             slurm_inbox_answer(slurm, &done);
     } /* the result of scancel is seen in the queue */
@@ -170,6 +181,7 @@ void slurm_wake_arm(void *slurm_engine)
     struct slurm *slurm = slurm_engine;
     double now_s = slurm_now_s(slurm), due = slurm_inbox_due_s(slurm);
     due = fmin(due, slurm_bars_due_s(slurm));
+    due = fmin(due, slurm_ahead_due_s(slurm));
     if (commands_count(slurm->commands, SLURM_CMD_QUEUE) == 0)
         due = fmin(due, slurm->queue_due_s);
     if (commands_count(slurm->commands, SLURM_CMD_NODES) == 0)

@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "base/str.h"
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
 #include <math.h>
@@ -37,15 +38,18 @@ static enum slurm_state both(enum slurm_state a, enum slurm_state b)
 }
 
 /* (1) The Slurm job with this tag; of several, the first that is not over. */
-static const struct slurm_job *find(const struct slurm_jobs *jobs,
-                                    const struct slurm_tag *tag, int64_t *id,
+static const struct slurm_job *find(const struct slurm *slurm,
+                                    const struct slurm_jobs *jobs,
+                                    const struct slurm_tag *tag,
+                                    const char *user, int64_t *id,
                                     enum slurm_state *state)
 {
     const struct slurm_job *found = NULL;
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         if (!at->is_ours || at->pilot != 0 || at->tag.cell != tag->cell ||
-            at->tag.job != tag->job || at->tag.attempt != tag->attempt)
+            at->tag.job != tag->job || at->tag.attempt != tag->attempt ||
+            !slurm_is_user(slurm, user, at->user))
             continue;
         if (found != NULL && *id == at->id)
             *state = both(*state, at->state);
@@ -67,7 +71,8 @@ static void look_for(struct slurm *slurm, struct slurmjob *job,
     if (job->base.held.nparts == 0 || job->inbox[0] != '\0' ||
         job->submit == SUBMIT_NONE)
         return;
-    const struct slurm_job *found = find(jobs, &tag, &id, &state);
+    const struct slurm_job *found =
+        find(slurm, jobs, &tag, job->user, &id, &state);
     if (found != NULL) {
         slurm_seen(slurm, job, id, state);
         snprintf(job->reason, sizeof job->reason, "%.60s", found->reason);
@@ -84,7 +89,8 @@ static bool is_wanted(const struct slurm *slurm, const struct slurm_job *at)
 {
     const struct slurmjob *job = slurm_find(slurm, (firn_job_id)at->tag.job);
     return job != NULL && job->base.held.nparts > 0 &&
-           job->base.attempt == at->tag.attempt && job->slurm_id == at->id;
+           job->base.attempt == at->tag.attempt && job->slurm_id == at->id &&
+           slurm_is_user(slurm, job->user, at->user);
 }
 
 static struct slurm_orphan *orphan_of(struct slurm *slurm,
@@ -97,6 +103,8 @@ static struct slurm_orphan *orphan_of(struct slurm *slurm,
             return &slurm->orphans.at[i];
     struct slurm_orphan orphan = {
         .id = at->id, .tag = at->tag, .since_s = slurm_now_s(slurm)};
+    str_copy(orphan.user, sizeof orphan.user,
+             slurm_user_listed(slurm, at->user));
     vec_add(&slurm->orphans, orphan);
     return &slurm->orphans.at[slurm->orphans.n - 1];
 }
@@ -128,7 +136,7 @@ static void cancel(struct slurm *slurm, struct slurm_orphan *orphan)
                  (long long)orphan->tag.job, (long long)orphan->id,
                  (long long)orphan->tag.attempt);
     orphan->cancel_s = now_s;
-    slurm_cancel(slurm, &orphan->tag, orphan->id, false);
+    slurm_cancel(slurm, orphan->user, &orphan->tag, orphan->id, false);
 }
 
 /* (3) */
@@ -164,7 +172,8 @@ static void drop_releases(struct slurm *slurm, const struct slurm_jobs *jobs,
         struct slurm_release *release = &slurm->releases.at[i];
         int64_t id = 0;
         enum slurm_state state = SLURM_PENDING;
-        bool is_there = find(jobs, &release->tag, &id, &state) != NULL &&
+        bool is_there = find(slurm, jobs, &release->tag, release->user, &id,
+                             &state) != NULL &&
                         !slurm_state_is_over(state);
         if (!is_there && asked_s > release->since_s)
             holding_release(&release->held);

@@ -79,6 +79,9 @@ static const char *obstacle(struct slurm *slurm, const struct slurmjob *job,
     if (held->is_shared || to->is_shared ||
         !firn_how_equal(&held->how, &to->how))
         return "";
+    if (job->user[0] != '\0')
+        return "its Slurm job is its user's, and firnd asks for further "
+               "allocations as its own user only";
     if (!is_whole(job, to))
         return "Slurm does not divide an allocation, and its first one stays "
                "as long as it runs";

@@ -120,7 +120,8 @@ static void adopt_orphans(struct slurm *slurm, const struct slurm_jobs *jobs)
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         if (!at->is_ours || at->pilot == 0 || at->tag.cell != slurm->cell ||
-            slurm_state_is_over(at->state) || is_listed(slurm, at))
+            slurm_state_is_over(at->state) || at->state == SLURM_COMPLETING ||
+            is_listed(slurm, at))
             continue;
         log_warn("job %lld: Slurm's job %lld is an allocation that attempt "
                  "%lld does not use; firn gives it back",

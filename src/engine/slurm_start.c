@@ -94,8 +94,8 @@ void slurm_variables(const struct slurm *slurm, const struct slurmjob *job,
                                   .names = slurm->names.at,
                                   .gpu = gpu_at,
                                   .arg = &layout};
-    for (char **at = environ; *at != NULL; at++)
-        if (is_passed_on(slurm, *at))
+    for (char **at = environ; *at != NULL && job->user[0] == '\0'; at++)
+        if (is_passed_on(slurm, *at)) /* another user's shell is not firnd's */
             vec_add(&file->common, *at);
     if (launch->can_checkpoint)
         vec_add(&file->common, "FIRN_TERM=checkpoint");
@@ -173,6 +173,7 @@ static enum firn_status prepare(struct slurm *slurm, struct slurmjob *job,
 {
     struct launchfile file;
     FIRN_TRY(slurm_cell(slurm, launch->folder, err));
+    slurm_user_of(slurm, job, launch);
     roster_launch_begin(&job->base, launch, &file);
     slurm_variables(slurm, job, &job->base.held, launch, &file);
     enum firn_status status =

@@ -1,11 +1,11 @@
 /* slurmtext.c - reads jobs, tags, ids and versions that Slurm's commands print.
  *
- * A line of squeue has six fields between bars; a user wrote the last two. The
- * fields before them never contain a bar and are checked byte by byte; the rest
- * has a tag only if it contains exactly one bar, so that a text with a bar
+ * A line of squeue has seven fields between bars; a user wrote the last two.
+ * The fields before them never contain a bar and are checked byte by byte; the
+ * rest has a tag only if it contains exactly one bar, so that a text with a bar
  * cannot pass for two fields.
  *
- *     11+1|RUNNING|None|n2|firn:7:4:2|firn:7:4:2
+ *     11+1|RUNNING|None|n2|ann|firn:7:4:2|firn:7:4:2
  *
  * Invariants:
  * (1) a job is ours if its comment or its name is a tag (a site may write its
@@ -294,20 +294,22 @@ static bool is_hosts(struct firn_bytes text)
 
 static bool read_job(struct slurm_jobs *jobs, struct firn_bytes line)
 {
-    struct firn_bytes rest = line, id, state, reason, nodes;
+    struct firn_bytes rest = line, id, state, reason, nodes, user;
     struct slurm_job job = {0};
     bool is_task = false;
     if (!take(&rest, '|', &id) || !take(&rest, '|', &state) ||
         !take(&rest, '|', &reason) || !take(&rest, '|', &nodes) ||
-        rest.n == 0 || memchr(rest.at, '|', rest.n) == NULL)
+        !take(&rest, '|', &user) || rest.n == 0 ||
+        memchr(rest.at, '|', rest.n) == NULL)
         return false;
     if (!read_job_id(id, &job, &is_task) ||
         !slurm_state_named(state.at, state.n, &job.state) || !is_text(reason) ||
-        !is_hosts(nodes))
+        !is_hosts(nodes) || !is_text(user))
         return false;
     job.is_ours = !is_task && find_tag(rest, &job.tag, &job.pilot);
     job.reason = slurm_keep(&jobs->text, reason);
     job.nodes = slurm_keep(&jobs->text, nodes);
+    job.user = slurm_keep(&jobs->text, user);
     vec_add(&jobs->at, job);
     return true;
 }
@@ -322,7 +324,8 @@ static int by_id(const void *a, const void *b)
     if (x->state != y->state) /* tasks of an array share their id */
         return x->state < y->state ? -1 : 1;
     int nodes = strcmp(x->nodes, y->nodes);
-    return nodes != 0 ? nodes : strcmp(x->reason, y->reason);
+    int reason = nodes != 0 ? nodes : strcmp(x->reason, y->reason);
+    return reason != 0 ? reason : strcmp(x->user, y->user);
 }
 
 enum firn_status slurm_jobs_read(struct slurm_jobs *out, struct firn_bytes text,
@@ -335,7 +338,7 @@ enum firn_status slurm_jobs_read(struct slurm_jobs *out, struct firn_bytes text,
             slurm_jobs_release(out);
             return odd(line,
                        "squeue: a line should be id|state|reason|nodes|"
-                       "comment|name, is",
+                       "user|comment|name, is",
                        err);
         }
     if (text.n > 0) {

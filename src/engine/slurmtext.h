@@ -41,8 +41,8 @@ const char *slurm_keep(struct arena *arena, struct firn_bytes text);
 
 /* --- jobs ----------------------------------------------------------------- */
 
-/* id (with its component), state, reason, nodes, comment, name */
-#define SLURM_QUEUE_FORMAT "%i|%T|%r|%N|%k|%j"
+/* id (with its component), state, reason, nodes, user, comment, name */
+#define SLURM_QUEUE_FORMAT "%i|%T|%r|%N|%u|%k|%j"
 
 /* Slurm's states of a job, as far as the engine distinguishes them. */
 enum slurm_state {
@@ -85,7 +85,7 @@ struct slurm_job {
     int64_t id;
     int component; /* of a heterogeneous job, from 0; -1: it is none */
     enum slurm_state state;
-    const char *reason, *nodes; /* in the arena */
+    const char *reason, *nodes, *user; /* in the arena */
     bool is_ours;
     struct slurm_tag tag; /* when it is */
     int64_t pilot;        /* a further allocation of its attempt; 0: it is the

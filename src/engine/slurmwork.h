@@ -24,9 +24,11 @@
  *     slurm_inbox.c slurm_open.c   jobs of Slurm's users; finding the cluster
  *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
+ *     slurm_ahead.c                what Slurm will not allow
  *     slurm_limits.c               what a partition allows
  *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
+ *     slurm_users.c                as which user
  *     slurm_return.c               further allocations that go back
  *     slurm_pilotfile.c            the list of an attempt's, on disk
  *     slurm_pilot_table.c          their states, a pure table
@@ -51,6 +53,7 @@ enum slurm_command {
     SLURM_CMD_SUBMIT, /* about: job, more: attempt */
     SLURM_CMD_CANCEL,
     SLURM_CMD_ESTIMATE,
+    SLURM_CMD_AHEAD, /* about: the question */
     SLURM_CMD_PILOT, /* about: job, more: slurm_pilot_key() */
     SLURM_CMD_INBOX, /* this tag and all above it: slurm_inbox.c */
 };
@@ -63,7 +66,7 @@ enum slurm_submit {
     SUBMIT_UNSURE, /* Slurm may have such a job */
 };
 
-enum { SLURM_KEY_MAX = 104 };
+enum { SLURM_KEY_MAX = 104, SLURM_USER_MAX = 64 };
 
 /* A further allocation of an attempt: slurm_pilot.c. */
 struct slurm_pilot {
@@ -108,6 +111,7 @@ struct slurmjob {
     enum attempt_request request;
 
     /* The Slurm job of the attempt. */
+    char user[SLURM_USER_MAX]; /* whose it is; "": firnd's own user's */
     char inbox[SLURM_KEY_MAX]; /* key of a job of the inbox; "": our own job */
     enum slurm_submit submit;
     int64_t slurm_id; /* 0: not known */
@@ -115,14 +119,15 @@ struct slurmjob {
     double settle_s;  /* UNSURE: when a missing job counts as never submitted */
     bool is_seen;     /* in the last answer that counts, in this state: */
     enum slurm_state state;
-    int nmissing;      /* answers in a row without the job */
-    int nrevived;      /* ... with the job pending after it ran */
-    bool is_withdrawn; /* we cancel it, through no fault of the job */
-    bool is_refused;   /* sbatch or scontrol refused it */
-    bool gives_back;   /* its GPUs go back to the host at the attempt's end */
-    bool is_damaged;   /* its exit file is damaged */
-    bool is_unread;    /* its files or the cell are not readable yet */
-    int nlosses;       /* attempts in a row that were lost */
+    int nmissing;        /* answers in a row without the job */
+    int nrevived;        /* ... with the job pending after it ran */
+    bool is_withdrawn;   /* we cancel it, through no fault of the job */
+    bool is_refused;     /* sbatch or scontrol refused it */
+    double idle_since_s; /* enough GPUs elsewhere are idle; 0: they are not */
+    bool gives_back;     /* its GPUs go back to the host at the attempt's end */
+    bool is_damaged;     /* its exit file is damaged */
+    bool is_unread;      /* its files or the cell are not readable yet */
+    int nlosses;         /* attempts in a row that were lost */
     char refusal[SLURM_EXCERPT]; /* sbatch's last refusal */
     char reason[64];             /* Slurm's reason why the job is pending */
     double expected_s; /* when Slurm expects to start it; 0: not known */
@@ -154,6 +159,7 @@ struct slurm_host {
 /* GPUs of an ended attempt that Slurm may still count as used. */
 struct slurm_release {
     struct slurm_tag tag;
+    char user[SLURM_USER_MAX]; /* as in struct slurmjob */
     struct firn_alloc held;
     double since_s;
     bool was_withdrawn; /* its Slurm job is to be cancelled */
@@ -163,6 +169,7 @@ struct slurm_release {
 struct slurm_orphan {
     int64_t id;
     struct slurm_tag tag;
+    char user[SLURM_USER_MAX]; /* as in struct slurmjob */
     int nseen;
     double since_s, cancel_s;
 };
@@ -181,6 +188,7 @@ struct slurm_bar {
 };
 
 struct slurm_inbox;
+struct slurm_ahead;
 struct launchfile;
 enum { SLURM_WHYS = 64 }; /* texts of events that are not read yet */
 
@@ -191,7 +199,12 @@ struct slurm {
     char memory[FIRN_TEXT_MAX], program[FIRN_TEXT_MAX], path[FIRN_TEXT_MAX];
     char inbox_partition[FIRN_TEXT_MAX]; /* "" or "off": no inbox */
     char state[FIRN_TEXT_MAX];           /* the host's folder; "": none */
+    char launcher[FIRN_TEXT_MAX];  /* socket of firn-launch; "": none, and all
+                                      jobs are firnd's own user's */
+    char own_user[SLURM_USER_MAX]; /* name of firnd's user */
     double poll_s, limit_s, force_s, join_s;
+    double asked_limit_s; /* slurm.limit, before the partition's counts */
+    bool has_asked_limit;
     bool asks_unlimited; /* the partition has a DefaultTime and no MaxTime */
     char allow_accounts[FIRN_TEXT_MAX], deny_accounts[FIRN_TEXT_MAX];
 
@@ -226,6 +239,7 @@ struct slurm {
     VEC(uint64_t) barred;                 /* nodes of the last bars() */
     bool is_from_file; /* the nodes come from slurm_kept.c, not from Slurm */
 
+    struct slurm_ahead *ahead; /* slurm_ahead.c's own */
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
 
@@ -272,15 +286,41 @@ void slurm_request(struct slurmjob *job, enum attempt_request request);
 enum firn_status slurm_cell(struct slurm *slurm, const char *job_folder,
                             struct firn_error *err);
 
+/* Arguments of a command; texts lie in an arena. */
+struct slurm_argv {
+    VEC(const char *) at; /* ends with NULL, which is not counted */
+};
+
+/* --- slurm_users.c: whose Slurm jobs ----------------------------------------
+ */
+
+void slurm_users_open(struct slurm *slurm);
+/* Jobs of several users are submitted. */
+bool slurm_has_users(const struct slurm *slurm);
+/* Notes as whom the job is submitted. */
+void slurm_user_of(const struct slurm *slurm, struct slurmjob *job,
+                   const struct firn_launch *launch);
+/* squeue's user is that of a record, "" for firnd's own. */
+bool slurm_is_user(const struct slurm *slurm, const char *user,
+                   const char *listed);
+/* squeue's user as a record has it. */
+const char *slurm_user_listed(const struct slurm *slurm, const char *listed);
+/* The first arguments of a command that runs Slurm's `program` as the user, who
+ * is not firnd's own. */
+void slurm_users_argv(const struct slurm *slurm, const char *program,
+                      const char *user, const struct slurm_tag *tag,
+                      struct slurm_argv *out, struct arena *text);
+
 /* --- slurm_ask.c: commands ------------------------------------------------ */
 
 /* Starts a command. argv[0] is the bare name; `argv` ends with NULL. */
 void slurm_run(struct slurm *slurm, const char *const *argv,
                const struct command *command);
-/* Cancels a Slurm job by number and tag: after a crash of the controller the
- * number alone may belong to another job. `is_gentle`: only if pending. */
-void slurm_cancel(struct slurm *slurm, const struct slurm_tag *tag, int64_t id,
-                  bool is_gentle);
+/* Cancels a Slurm job of `user` by number and tag: after a crash of the
+ * controller the number alone may belong to another job. `is_gentle`: only if
+ * pending. */
+void slurm_cancel(struct slurm *slurm, const char *user,
+                  const struct slurm_tag *tag, int64_t id, bool is_gentle);
 /* Asks for the queue soon. */
 void slurm_poll_soon(struct slurm *slurm);
 /* A command that asks the controller ended: did the controller answer? Keeps
@@ -327,6 +367,11 @@ enum firn_status slurm_ask(struct slurm *slurm, const char *const *argv,
                            double limit_s, struct firn_buf *out,
                            struct firn_error *err);
 
+/* ... with variables, and without a sentence. */
+enum firn_status slurm_ask_with(struct slurm *slurm, const char *const *argv,
+                                const char *const *env, double limit_s,
+                                struct firn_buf *out);
+
 /* Waits for Slurm: a few seconds if an earlier answer was kept, which is then
  * used; else without end. */
 enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
@@ -336,6 +381,25 @@ enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
 /* Reads scontrol's line of the partition. */
 void slurm_limits_read(struct slurm *slurm, const char *line);
 bool slurm_limits_allow(const struct slurm *slurm, const char *account);
+
+/* --- slurm_ahead.c: what Slurm will not allow ------------------------------
+ */
+
+struct slurm_bounds {
+    int gpus_max;    /* -1: no limit; 0: not one */
+    double until_s;  /* it cannot be started before; 0: it can */
+    bool has_nodes;  /* slurm->barred has nodes of reservations */
+    const char *why; /* NULL: no bound */
+};
+void slurm_ahead_open(struct slurm *slurm);
+void slurm_ahead_poll(struct slurm *slurm);
+double slurm_ahead_due_s(const struct slurm *slurm);
+void slurm_ahead_take(struct slurm *slurm, const struct command_done *done);
+void slurm_ahead_close(struct slurm *slurm);
+/* For a job that may be waiting. Adds nodes to slurm->barred. */
+void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
+                        const struct firn_launch *launch,
+                        struct slurm_bounds *out);
 
 /* --- slurm_rights.c: may firnd's user change other users' jobs? ---------- */
 
@@ -506,10 +570,6 @@ int64_t slurm_pilot_of(const struct slurmjob *job, firn_node_id node,
 
 /* --- slurm_batch.c: sbatch's arguments ----------------------------------- */
 
-/* Texts lie in the arena. */
-struct slurm_argv {
-    VEC(const char *) at; /* ends with NULL, which is not counted */
-};
 void slurm_batch_argv(const struct slurm *slurm, const struct slurmjob *job,
                       const struct firn_launch *launch, struct slurm_argv *out,
                       struct arena *text);

@@ -9,9 +9,9 @@
  *                       resizes that had any
  *
  * on every type of GPU: the pause is mostly the first step in the new layout,
- * and nearly all of the preparation is host work. The slowdown of steps meanwhile was not
- * measured: resize_slowdown is left out. Other applications were not measured
- * and get nothing.
+ * and nearly all of the preparation is host work. The slowdown of steps
+ * meanwhile was not measured: resize_slowdown is left out. Other applications
+ * were not measured and get nothing.
  *
  * Cost: O(rows) for each profile of such an application.
  */

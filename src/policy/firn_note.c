@@ -15,6 +15,18 @@ static const struct one_choice *best_choice(const struct one_seat *seat)
     return best;
 }
 
+/* Are enough GPUs up that the job accepts? Then others keep them. */
+static bool has_gpus(const struct one_round *round, const struct firn_job *job)
+{
+    const struct firn_cluster *cluster = round->view->cluster;
+    int n = 0;
+    for (int i = 0; i < cluster->nnodes; i++)
+        if (cluster->nodes[i].is_up &&
+            (job->type_mask >> cluster->nodes[i].type & 1))
+            n += cluster->nodes[i].ngpus;
+    return n >= job->spec.gpus_min;
+}
+
 /* Why a seat has no GPUs. */
 static void explain_wait(const struct one_round *round,
                          const struct one_seat *seat,
@@ -23,7 +35,10 @@ static void explain_wait(const struct one_round *round,
     const struct one_choice *best = best_choice(seat);
     double latest_s = seat->due_s - round->view->now_s;
     if (best == NULL)
-        firn_plan_note(round->plan, job, "no GPU type that is up can run it");
+        firn_plan_note(round->plan, job,
+                       has_gpus(round, job)
+                           ? "its GPUs are held by jobs that are not stopped"
+                           : "too few GPUs that it accepts are up");
     else if (seat->waits)
         firn_plan_note(round->plan, job,
                        "waits for a partner or its weights; age %.0f s",

@@ -43,8 +43,8 @@
  *   charge      T has the restart that a change of GPUs costs, so that jobs are
  *               moved less
  * On vit-large and roberta-large of load 1, which no paper's table here uses,
- * both together make mean JCT 704 and 389 s instead of 732 and 455 (estimates,
- * after the cold start).
+ * both together make mean JCT 704 and 389 s instead of 736 and 435 (estimates,
+ * after the cold start, 10 seeds).
  *
  * Invariants: (1) at most two jobs are merged; (2) a job is merged together
  * only before it has made progress.

@@ -24,7 +24,7 @@ from webdriver import free_port, wait_for
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOKEN = "a-token-of-the-operator-for-tests"
 OVER = {"succeeded": ("exit", "ended with status 0"), "failed": ("exit", "ended with status 1"),
-        "cancelled": ("user", "cancelled by its user"), "lost": ("vanished", "its host is gone")}
+        "cancelled": ("user", "cancelled by ann"), "lost": ("vanished", "its host is gone")}
 
 
 class Scene:

@@ -117,6 +117,12 @@ class Browser:
         self.call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride",
                                                 "params": {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}})
 
+    def busy_s(self):
+        """Processor seconds that the page's main thread has used, for scripts, styles, layout and the rest."""
+        self.call("POST", "/goog/cdp/execute", {"cmd": "Performance.enable", "params": {"timeDomain": "threadTicks"}})
+        answer = self.call("POST", "/goog/cdp/execute", {"cmd": "Performance.getMetrics", "params": {}})
+        return {m["name"]: m["value"] for m in answer["metrics"]}["TaskDuration"]
+
     def picture(self, path):
         with open(path, "wb") as file:
             file.write(base64.b64decode(self.call("GET", "/screenshot")))

@@ -19,6 +19,7 @@ static void the_usual_options_are_taken_and_others_named(void **state)
                                "#SBATCH --gres=gpu:a100:2  # two of them\n"
                                "#SBATCH -N 2\n"
                                "#SBATCH --time=1:00:00 --mem=4G\n"
+                               "#SBATCH --mail-type=END,fail\n"
                                "#SBATCH -D /data\n"
                                "#SBATCH --dependency=afterok:12:13,afterany:9\n"
                                "\n"
@@ -35,10 +36,35 @@ static void the_usual_options_are_taken_and_others_named(void **state)
     assert_string_equal(s.workdir, "/data");
     assert_string_equal(s.after, "ok:12,ok:13,any:9");
     assert_string_equal(s.array, "0-3%2");
-    assert_int_equal(s.ignored.n, 2);
-    assert_string_equal(s.ignored.at[0], "--time=1:00:00");
-    assert_string_equal(s.ignored.at[1], "--mem=4G");
+    assert_string_equal(s.limit, "3600s");
+    assert_int_equal(s.notify.n, 2);
+    assert_string_equal(s.notify.at[0], "end");
+    assert_string_equal(s.notify.at[1], "failure");
+    assert_int_equal(s.ignored.n, 1);
+    assert_string_equal(s.ignored.at[0], "--mem=4G");
     sbatch_release(&s);
+}
+
+static void times_are_read_as_slurm_reads_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value, *limit;
+        size_t nignored;
+    } cases[] = {
+        {"90", "5400s", 0},    {"90:30", "5430s", 0},   {"1:30:05", "5405s", 0},
+        {"2-0", "172800s", 0}, {"1-2:30", "95400s", 0}, {"0-0:0:1", "1s", 0},
+        {"0", "", 0},          {"UNLIMITED", "", 0},    {"soon", "", 1},
+        {"1:2:3:4", "", 1},    {"1-", "", 1},           {"-1", "", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[80];
+        struct sbatch s;
+        snprintf(text, sizeof text, "#SBATCH --time=%s\n", cases[i].value);
+        assert_true(sbatch_read(&s, text));
+        assert_string_equal(s.limit, cases[i].limit);
+        assert_int_equal(s.ignored.n, cases[i].nignored);
+        sbatch_release(&s);
+    }
 }
 
 static void gpus_have_several_spellings(void **state)
@@ -119,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_usual_options_are_taken_and_others_named),
+        cmocka_unit_test(times_are_read_as_slurm_reads_them),
         cmocka_unit_test(gpus_have_several_spellings),
         cmocka_unit_test(a_script_without_such_lines_is_none),
         cmocka_unit_test(arrays_are_ranges_steps_and_lists),

@@ -87,13 +87,16 @@ static void a_missing_column_is_answered_with_a_mapping(void **state)
     (void)state;
     put_file("Submit,cards,Elapsed\n1,2,3\n");
     expect_error(NULL, NULL,
-                 "no column for 'gpus'; the columns are Submit, cards, "
-                 "Elapsed; try --map 'submit=Submit,gpus=COLUMN,"
-                 "duration=Elapsed'");
-    expect_error(NULL, "gpus=card", "there is no column 'card'; the columns");
+                 "no column for 'gpus'; try --map 'submit=Submit,gpus=cards,"
+                 "duration=Elapsed'; the columns are Submit, cards, Elapsed");
+    expect_error(NULL, "gpus=card",
+                 "there is no column 'card'; try --map 'submit=Submit,gpus="
+                 "cards,duration=Elapsed'");
     expect_error(NULL, "gpu=cards", "'gpu=cards' is not FIELD=COLUMN");
     expect_error("sacct", NULL, "the first line has no '|'");
     expect_error("pbs", NULL, "'pbs' is not known; there are sacct and kube");
+    put_file("a,b,Elapsed\n1,2,3\n");
+    expect_error(NULL, NULL, "try --map 'submit=COLUMN,gpus=COLUMN,");
     put_file("");
     expect_error(NULL, NULL, "the table is empty");
     put_file("Submit,gpus,Elapsed\n1,0,3\nx,2,3\n");
@@ -141,6 +144,10 @@ static void gpus_are_found_in_lists(void **state)
     assert_true(
         trace_import_gpus("gres/gpu:a100=3,gres/gpu=3", "gres/gpu", &n));
     assert_int_equal(n, 3);
+    assert_true(trace_import_gpus("cpu=8,gres/gpu:a100=3,gres/gpu:t4=2",
+                                  "gres/gpu", &n));
+    assert_int_equal(n, 5);
+    assert_false(trace_import_gpus("gres/gpu:a100=x", "gres/gpu", &n));
     assert_true(trace_import_gpus("cpu=8", "gres/gpu", &n));
     assert_int_equal(n, 0);
     assert_true(trace_import_gpus("gpu:v100:4(IDX:0-3)", "", &n));
@@ -148,6 +155,38 @@ static void gpus_are_found_in_lists(void **state)
     assert_true(trace_import_gpus("0.5", "", &n));
     assert_int_equal(n, 1);
     assert_false(trace_import_gpus("many", "", &n));
+}
+
+/* Two o'clock did not exist in Berlin on that night: 1:30 and 3:30 are an hour
+ * apart. */
+static void times_are_of_the_zone_that_is_given(void **state)
+{
+    (void)state;
+    double before_s, behind_s, named_s;
+    assert_false(trace_import_zone("Middle/Nowhere"));
+    assert_false(trace_import_zone("../../etc/passwd"));
+    if (!trace_import_zone("Europe/Berlin"))
+        skip(); /* no zones are installed */
+    assert_true(trace_import_moment("2024-03-31T01:30:00", &before_s));
+    assert_true(trace_import_moment("2024-03-31T03:30:00", &behind_s));
+    assert_true(trace_import_moment("2024-03-31T01:30:00Z", &named_s));
+    assert_true(behind_s - before_s == 3600);
+    assert_true(named_s == behind_s);
+    assert_true(trace_import_zone("UTC"));
+}
+
+static void a_table_without_a_format_gets_a_mapping(void **state)
+{
+    (void)state;
+    struct firn_buf map = {0};
+    put_file("job number,who,when queued,how long,cards\n1,ann,5,60,2\n");
+    assert_true(trace_import_suggest(path, &map));
+    assert_string_equal(map.at, "name=job number,submit=when queued,gpus=cards,"
+                                "duration=how long,user=who");
+    buf_clear(&map);
+    put_file("x,y\n1,2\n");
+    assert_false(trace_import_suggest(path, &map));
+    buf_release(&map);
 }
 
 #define CASE(name) \
@@ -241,6 +280,8 @@ int main(void)
         CASE(a_missing_column_is_answered_with_a_mapping),
         cmocka_unit_test(spans_and_moments_are_understood),
         cmocka_unit_test(gpus_are_found_in_lists),
+        cmocka_unit_test(times_are_of_the_zone_that_is_given),
+        CASE(a_table_without_a_format_gets_a_mapping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -183,6 +183,22 @@ static void counters_add_up_over_starts_and_stops(void **unused)
     close_yard(&yard);
 }
 
+static void time_that_a_job_waited_is_no_progress(void **unused)
+{
+    (void)unused;
+    struct yard yard;
+    open_yard(&yard, &toy_greedy, NULL);
+    struct firn_job *a = submit(&yard, 1, "a", 1, 0);
+    hold(&yard, a, "n0[0]", 0);
+    state_report(&yard.state, a, &(struct firn_report){0, 1, 0}, 0);
+    state_drop(&yard.state, a, 10);
+    state_report(&yard.state, a, &(struct firn_report){10, 1, 10},
+                 10);            /* late */
+    hold(&yard, a, "n0[0]", 50); /* no report yet */
+    equal(firn_job_done_s(a, 50), 10);
+    close_yard(&yard);
+}
+
 static void progress_is_kept_when_a_job_is_stopped(void **unused)
 {
     (void)unused;
@@ -358,6 +374,7 @@ int main(void)
         cmocka_unit_test(progress_is_kept_when_a_job_is_stopped),
         cmocka_unit_test(a_job_stopped_while_it_restarts_has_done_nothing_more),
         cmocka_unit_test(slots_are_reused_and_ids_are_not),
+        cmocka_unit_test(time_that_a_job_waited_is_no_progress),
         cmocka_unit_test(a_held_allocation_is_a_copy),
         cmocka_unit_test(the_state_copies_the_cluster),
         cmocka_unit_test(a_rank_that_ended_is_asked_again),

@@ -346,7 +346,8 @@ static void a_job_may_only_report_for_itself(void **state)
             assert_int_equal(operators, 403);
             assert_int_equal(status_of(&api_scene.caller, &routes[i], "a", own),
                              403);
-        } else if (routes[i].right == ACCESS_RIGHT_ANYONE) {
+        } else if (routes[i].right == ACCESS_RIGHT_ANYONE ||
+                   routes[i].right == ACCESS_RIGHT_METRICS) {
             assert_int_equal(own_job, 200);
         } else if (routes[i].right != ACCESS_RIGHT_OPEN) {
             assert_int_equal(own_job, 403);

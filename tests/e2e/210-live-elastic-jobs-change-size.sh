@@ -1,12 +1,14 @@
 #!/bin/sh
-# An elastic job grows and shrinks while it trains, by its user's bounds, is
-# held and released; its last weights equal those of an undisturbed run.
+# An elastic job grows and shrinks by its user's bounds, by checkpoints (its file
+# declines joins: 215), is held and released; its last weights equal those of an
+# undisturbed run.
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 1x4:v100@16 --policy icefrog --set icefrog.interval=1 \
     --set icefrog.restart=0
 elastic="elastic: {threads: 4}
 checkpoint: {grace: 10}
+can: [resize]
 freeze: {rule: off}"
 small="--threads 4 --batch 16 --epochs 20 --samples 128 --judge 0"
 

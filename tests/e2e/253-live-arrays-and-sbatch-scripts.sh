@@ -19,11 +19,12 @@ err_has "--array '4-2'"
 cat >"$tmp/job.sh" <<'END'
 #!/bin/sh
 #SBATCH --job-name=old --gres=gpu:2
-#SBATCH --time=1:00:00
+#SBATCH --time=1:00:00 --mem=4G
 echo "script $1 $CUDA_VISIBLE_DEVICES $WORLD_SIZE"
 END
 run 0 submit --wait "$tmp/job.sh" word
-err_has "ignored: --time=1:00:00"
+err_has "ignored: --mem=4G"
+is old limit_s 3600 || fail "the time limit of the script is '$value'"
 run 0 logs old
 out_has "script word 0,1 1"
 run 0 submit --wait --gpus 1 --name new "$tmp/job.sh" again

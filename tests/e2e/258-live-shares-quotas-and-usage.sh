@@ -61,6 +61,8 @@ run 0 submit --name signalled --project speech --one-node --same-type \
     --limit 3s --warn 2s -- \
     sh -c 'trap "echo warned" USR2; echo ready; while :; do sleep 0.1; done'
 wait_state signalled cancelled
+run 0 show signalled
+out_has "cancelled: its time limit of 3 s is reached"
 api GET "/jobs/signalled/logs?limit=1000" | grep -q warned || fail "no signal came"
 events | grep -q "its time limit of 3 s is reached" || fail "no event"
 

@@ -17,10 +17,10 @@ batch-max: 4096
 elastic: {threads: 2}" "$cnn" $flags
 wait_reported scaled batch 128
 wait_state scaled succeeded
-# How large it becomes goes by step times, which a busy machine changes.
-[ "$(reported scaled batch)" -gt 128 ] || fail "$(api GET /jobs/scaled)"
 is scaled attempt 1 || fail "it was started again: $(api GET /jobs/scaled)"
-# 8 steps an epoch with batch 32, 2 with 128, 1 with 260.
+# 8 steps an epoch with batch 32, 2 with 128, 1 with more than 130: in fewer than
+# 48 steps, some of the 24 epochs had more than 128. How much more, and whether the
+# last epoch still has it, goes by step times, which a busy machine changes.
 step=$(reported scaled step)
 { [ "$step" -gt 24 ] && [ "$step" -lt 48 ]; } || fail "$step steps"
 down

@@ -25,7 +25,8 @@ chmod +x "$tmp/train"
 up --gpus 1x2:v100@16 --policy fifo
 submit job 1..1 "elastic: {threads: 2}
 checkpoint: {grace: 60, interval: 1s}
-duration: 60" "$tmp/train"
+can: [resize]
+duration: 60" "$tmp/train" # no join (213): it is stopped and started
 "$tmp/train" >"$tmp/alone" 2>&1 &
 alone=$!
 await "it takes no step" saved 1

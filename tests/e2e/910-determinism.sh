@@ -3,7 +3,7 @@
 #
 # Builds firn again by another compiler without optimisation, as far as it computes
 # (with FIRN_SOAK all of it, and by each compiler with more of it), and runs it with eight processes, the plain
-# build with one (in a soak with eight, too): the first 150 jobs of the bundled
+# build with one (in a soak with eight, too): the first 80 jobs of the bundled
 # trace (in a soak all 400) and a generated one, every policy, node failures from
 # a seed. Summaries and all files written
 # must be equal byte for byte; only the measured cpu_s may differ. TAP on stdout,
@@ -17,13 +17,13 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
 n=0
 
-"$FIRN" trace gen --cluster pollux --jobs 100 --seed 11 >"$tmp/drawn.csv" || {
+"$FIRN" trace gen --cluster pollux --jobs 60 --seed 11 >"$tmp/drawn.csv" || {
     echo "cannot draw a trace"
     exit 1
 }
 
 # A comment, the names of the columns, and the jobs.
-lines=$((2 + 150))
+lines=$((2 + 80))
 [ -z "${FIRN_SOAK:-}" ] || lines=$(wc -l <traces/quickstart.csv)
 head -n "$lines" traces/quickstart.csv >"$tmp/quickstart.csv"
 
@@ -37,7 +37,7 @@ without_cpu()
 results()
 {
     mkdir -p "$3"
-    "$1" trace gen --cluster pollux --jobs 100 --seed 11 >"$3/drawn.csv" || return 1
+    "$1" trace gen --cluster pollux --jobs 60 --seed 11 >"$3/drawn.csv" || return 1
     for trace in "$tmp/quickstart.csv" "$tmp/drawn.csv"; do
         to=$3/$(basename "$trace" .csv)
         simulate "$1" "$2" "$trace" csv --out "$to" >"$to.csv" || return 1

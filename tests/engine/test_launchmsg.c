@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -18,6 +19,10 @@ static enum firn_status read_line(const char *text, struct launchmsg *out)
     return launchmsg_read(out, (struct firn_bytes){text, strlen(text)}, &err);
 }
 
+#define SBATCH  "sbatch ann 7 3 0123456789abcdef\n"
+#define SCANCEL "scancel ann 7 3 0123456789abcdef\n"
+#define FIXED   "--output=/dev/null\n--error=/dev/null\n--chdir=/\n"
+
 static void a_request_is_written_as_it_was_read(void **state)
 {
     (void)state;
@@ -26,7 +31,12 @@ static void a_request_is_written_as_it_was_read(void **state)
         "start b.o-b_2 7 3 0123456789abcdef 000000000000000f "
         "ffffffffffffffff\n",
         "gpus 7 3 0123456789abcdef 8000000000000001 0000000000000000\n",
-        "end 2147483647 ffffffffffffffff\n", "check EXAMPLE+ann$\n"};
+        "end 2147483647 ffffffffffffffff\n",
+        "check EXAMPLE+ann$\n",
+        SBATCH FIXED "--job-name=firn:5:7:3\n--gres=gpu:v100s1:1,gpu:2\n",
+        SBATCH FIXED "--job-name=firn:5:7:3\n:\n--job-name=firn:5:7:3\n",
+        SCANCEL "--quiet\n--name=firn:5:7:3\n41\n",
+        SCANCEL "--state=PENDING\n--name=firn:18446744073709551615:7:3\n1\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct launchmsg msg;
         struct firn_buf out = {0};
@@ -91,6 +101,64 @@ static void other_lines_are_refused(void **state)
         FIRN_EINVAL);
 }
 
+/* The launcher runs as root: arguments beyond those that firnd needs, and jobs
+ * that firn did not name, are refused. */
+static void slurm_gets_only_arguments_of_a_closed_list(void **state)
+{
+    (void)state;
+    static const char name[] = "--job-name=firn:5:7:3\n";
+    static const char *const wrong[] = {"--uid=0\n",
+                                        "--gid=0\n",
+                                        "--get-user-env\n",
+                                        "--export=NONE\n",
+                                        "--export-file=/etc/shadow\n",
+                                        "--output=/etc/motd\n",
+                                        "--wrap=id\n",
+                                        "--chdir=/root\n",
+                                        "--prolog=/tmp/x\n",
+                                        "--bbf=/tmp/x\n",
+                                        "--nodes\n",
+                                        "--nodes=\n",
+                                        "--nodes=1 2\n",
+                                        "--nodes=1\t\n",
+                                        "--nodes=1",
+                                        "-N1\n",
+                                        "script.sh\n",
+                                        "\n",
+                                        ":\n",
+                                        "--job-name=firn:5:7:4\n",
+                                        "--job-name=firn:5:17:3\n",
+                                        "--job-name=theirs\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct launchmsg msg;
+        char text[512];
+        snprintf(text, sizeof text, "%s%s%s%s", SBATCH, FIXED, name, wrong[i]);
+        if (read_line(text, &msg) != FIRN_EINVAL)
+            fail_msg("sbatch with '%s' was taken", wrong[i]);
+    }
+    static const char *const lines[] = {
+        SBATCH,
+        SBATCH FIXED,
+        SBATCH "--error=/dev/null\n--chdir=/\n--job-name=firn:5:7:3\n",
+        SCANCEL,
+        SCANCEL "--quiet\n41\n",
+        SCANCEL "--quiet\n--name=firn:5:7:3\n",
+        SCANCEL "--quiet\n--name=firn:5:7:2\n41\n",
+        SCANCEL "--quiet\n--name=theirs\n41\n",
+        SCANCEL "--quiet\n--name=firn::7:3\n41\n",
+        SCANCEL "--quiet\n--name=firn:x:7:3\n41\n",
+        SCANCEL "--quiet\n--name=firn:5:7:3\n041\n",
+        SCANCEL "--quiet\n--name=firn:5:7:3\n41\n42\n",
+        SCANCEL "--user=root\n--name=firn:5:7:3\n41\n",
+        "check ann\n--quiet\n",
+        "start ann 7 3 0123456789abcdef\n--quiet\n"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct launchmsg msg;
+        if (read_line(lines[i], &msg) != FIRN_EINVAL)
+            fail_msg("'%s' was taken", lines[i]);
+    }
+}
+
 static void an_identity_is_written_as_it_was_read(void **state)
 {
     (void)state;
@@ -137,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_written_as_it_was_read),
         cmocka_unit_test(other_lines_are_refused),
+        cmocka_unit_test(slurm_gets_only_arguments_of_a_closed_list),
         cmocka_unit_test(an_identity_is_written_as_it_was_read),
         cmocka_unit_test(root_is_no_identity),
     };

@@ -238,7 +238,7 @@ static void first_is(const char *state)
     char line[300];
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n");
-    snprintf(line, sizeof line, "1|%s|None||%.*s|%.*s\n", state, n, mark, n,
+    snprintf(line, sizeof line, "1|%s|None||me|%.*s|%.*s\n", state, n, mark, n,
              mark);
     fakeslurm_line(1, line);
 }
@@ -317,7 +317,7 @@ static void a_reused_slurm_job_number_is_left_alone(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
-    fakeslurm_line(1, "1|SUSPENDED|None|n0|(null)|train\n");
+    fakeslurm_line(1, "1|SUSPENDED|None|n0|me|(null)|train\n");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
     workers_await(folder_file("ready"), 2);
@@ -363,14 +363,14 @@ static void a_revived_slurm_job_is_cancelled_again(void **state)
     assert_int_equal(fakeslurm_cancelled(), 0);
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n");
-    snprintf(line, sizeof line, "7|PENDING|None||%.*s|%.*s\n", n, mark, n,
+    snprintf(line, sizeof line, "7|PENDING|None||me|%.*s|%.*s\n", n, mark, n,
              mark);
     fakeslurm_line(7, line);
     until(is_cancelled);
     assert_string_equal(fakeslurm_state(7), "CANCELLED");
     /* Another cell's, and one that only looks like ours, are not. */
-    fakeslurm_line(8, "8|PENDING|None||firn:1:0:1|firn:1:0:1\n");
-    fakeslurm_line(9, "9|PENDING|None||firn:x|firn:x\n");
+    fakeslurm_line(8, "8|PENDING|None||me|firn:1:0:1|firn:1:0:1\n");
+    fakeslurm_line(9, "9|PENDING|None||me|firn:x|firn:x\n");
     livehost_pass_ms(&host, 150);
     assert_string_equal(fakeslurm_state(8), "PENDING");
     assert_string_equal(fakeslurm_state(9), "PENDING");
@@ -489,7 +489,7 @@ static void a_leaving_attempt_cancels_only_its_own_slurm_job(void **state)
 {
     (void)state;
     start_alone("n0[0]", 1);
-    fakeslurm_line(1, "1|PENDING|None||(null)|train\n");
+    fakeslurm_line(1, "1|PENDING|None||me|(null)|train\n");
     livehost_step(&host, 0, "");
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_string_equal(fakeslurm_state(1), "PENDING");

@@ -133,7 +133,7 @@ static void queue_says(const char *state_and_reason)
     char line[300];
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n");
-    snprintf(line, sizeof line, "1|%s|n0|%.*s|%.*s\n", state_and_reason, n,
+    snprintf(line, sizeof line, "1|%s|n0|me|%.*s|%.*s\n", state_and_reason, n,
              mark, n, mark);
     fakeslurm_line(1, line);
 }
@@ -363,8 +363,8 @@ static void a_lasting_orphan_hides_foreign_gpus_for_a_while_only(void **s)
     livehost_await(&host, FIRN_EVENT_DONE, 0);
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n") - 1;
-    snprintf(line, sizeof line, "7|COMPLETING|None|n1|%.*s9|%.*s9\n", n, mark,
-             n, mark);
+    snprintf(line, sizeof line, "7|COMPLETING|None|n1|me|%.*s9|%.*s9\n", n,
+             mark, n, mark);
     fakeslurm_line(7, line);
     livehost_pass_ms(&host, 200);
     fakeslurm_node("n0", "MIXED", OTHERS, "");

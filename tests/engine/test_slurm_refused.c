@@ -66,8 +66,8 @@ static void keep_pending(const char *gpus, const char *reason)
     }
     const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
     int n = (int)strcspn(mark, "\n");
-    snprintf(line, sizeof line, "1|PENDING|%s||%.*s|%.*s\n", reason, n, mark, n,
-             mark);
+    snprintf(line, sizeof line, "1|PENDING|%s||me|%.*s|%.*s\n", reason, n, mark,
+             n, mark);
     fakeslurm_line(1, line);
 }
 
@@ -91,6 +91,8 @@ static void slurms_estimate_is_a_part_of_the_reason(void **state)
     assert_string_equal(host.engine->job_trouble(host.state, 0),
                         "pending as Slurm job 1: Priority; Slurm expects to "
                         "start it in 10 min");
+    double wait_s = host.engine->starts_in_s(host.state, 0);
+    assert_true(wait_s > 500 && wait_s < 591);
     done.out = (struct firn_bytes){"1|N/A\n", 6};
     slurm_estimate_take(host.state, &done);
     assert_string_equal(host.engine->job_trouble(host.state, 0),
@@ -137,6 +139,8 @@ static void reasons_are_told_apart(void **state)
         {"QOSNotAllowed", SLURM_WAITS_NEVER},
         {"PartitionTimeLimit", SLURM_WAITS_NEVER},
         {"AccountNotAllowed", SLURM_WAITS_NEVER},
+        {"Job's account not permitted to use this partition",
+         SLURM_WAITS_NEVER},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(slurm_pending_of(cases[i].reason), cases[i].pending);

@@ -26,18 +26,18 @@ static struct firn_bytes bytes(const char *text)
 /* --- jobs ----------------------------------------------------------------- */
 
 static const char queue[] =
-    "8|PENDING|PartitionDown||(null)|parked\n"
-    "1|CANCELLED|None|n1|firn:7:3:1|firn:7:3:1\n"
-    "6|COMPLETED|None|n1||done\n"
-    "7|FAILED|NonZeroExitCode|n1|(null)|bad\n"
-    "2|PENDING|BeginTime||x|y\tz\033[1m|evil|na me\n"
-    "11+1|PENDING|Resources|n2|firn:7:4:2|firn:7:4:2\n"
-    "11+0|RUNNING|None|n1|firn:7:4:2|firn:7:4:2\n"
+    "8|PENDING|PartitionDown||ann|(null)|parked\n"
+    "1|CANCELLED|None|n1|ann|firn:7:3:1|firn:7:3:1\n"
+    "6|COMPLETED|None|n1|ann||done\n"
+    "7|FAILED|NonZeroExitCode|n1|ann|(null)|bad\n"
+    "2|PENDING|BeginTime||ann|x|y\tz\033[1m|evil|na me\n"
+    "11+1|PENDING|Resources|n2|ann|firn:7:4:2|firn:7:4:2\n"
+    "11+0|RUNNING|None|n1|ann|firn:7:4:2|firn:7:4:2\n"
     "11+2|PENDING|ReqNodeNotAvail, UnavailableNodes:n[2-3]|n[2-3],m-1.x|"
-    "firn:7:4:2|firn:7:4:2\n"
-    "5|PENDING|JobHeldUser||(null)|held\n"
-    "4_0|RUNNING|None|n1|firn:7:9:1|firn:7:9:1\n"
-    "4_12|COMPLETING|None|n1|(null)|arr\n";
+    "ann|firn:7:4:2|firn:7:4:2\n"
+    "5|PENDING|JobHeldUser||ann|(null)|held\n"
+    "4_0|RUNNING|None|n1|ann|firn:7:9:1|firn:7:9:1\n"
+    "4_12|COMPLETING|None|n1|ben|(null)|arr\n";
 
 static void jobs_of_all_kinds_are_read(void **state)
 {
@@ -82,7 +82,7 @@ static bool is_ours(const char *comment_and_name)
     struct slurm_jobs jobs;
     struct firn_error err;
     char line[256];
-    snprintf(line, sizeof line, "9|RUNNING|None|n1|%s\n", comment_and_name);
+    snprintf(line, sizeof line, "9|RUNNING|None|n1|ann|%s\n", comment_and_name);
     assert_int_equal(slurm_jobs_read(&jobs, bytes(line), &err), FIRN_OK);
     bool is = jobs.at.at[0].is_ours;
     assert_true(!is ||
@@ -124,26 +124,26 @@ static void an_invalid_line_is_quoted_with_escapes(void **state)
     static const char *const odd[] = {
         "line\n",
         "\n",
-        "9|RUNNING|None|n1|name\n",
-        "0|RUNNING|None|n1||\n",
-        "x|RUNNING|None|n1||\n",
-        "9+|RUNNING|None|n1||\n",
-        "9_|RUNNING|None|n1||\n",
-        "9_[1-4]|PENDING|None|||\n",
-        "9+1+2|RUNNING|None|n1||\n",
-        "-9|RUNNING|None|n1||\n",
-        "99999999999|RUNNING|None|n1||\n",
-        "9|running|None|n1||\n",
-        "9|SLEEPING|None|n1||\n",
-        "9||None|n1||\n",
-        "9|RUNNING|a\tb|n1||\n",
-        "9|RUNNING|None|n 1||\n",
-        "9|RUNNING|None|n1||",
+        "9|RUNNING|None|n1|ann|name\n",
+        "0|RUNNING|None|n1|ann||\n",
+        "x|RUNNING|None|n1|ann||\n",
+        "9+|RUNNING|None|n1|ann||\n",
+        "9_|RUNNING|None|n1|ann||\n",
+        "9_[1-4]|PENDING|None||ann||\n",
+        "9+1+2|RUNNING|None|n1|ann||\n",
+        "-9|RUNNING|None|n1|ann||\n",
+        "99999999999|RUNNING|None|n1|ann||\n",
+        "9|running|None|n1|ann||\n",
+        "9|SLEEPING|None|n1|ann||\n",
+        "9||None|n1|ann||\n",
+        "9|RUNNING|a\tb|n1|ann||\n",
+        "9|RUNNING|None|n 1|ann||\n",
+        "9|RUNNING|None|n1|ann||",
         "slurm_load_jobs error: Unable to contact slurm controller\n",
     };
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
         assert_int_equal(strncmp(job_error(bytes(odd[i])), "squeue: ", 8), 0);
-    assert_string_equal(job_error(bytes("9|RUNNING|None|n1||\n")), "");
+    assert_string_equal(job_error(bytes("9|RUNNING|None|n1|ann||\n")), "");
     assert_non_null(
         strstr(job_error(bytes("2nd\033[1m|\377\n")), ": '2nd\\x1b[1m|\\xff'"));
     const char cut[] = "9|RUNNING|None|n1\0||\n";

@@ -20,7 +20,7 @@
  * (5) never two workers of a job, nor two jobs on a GPU;
  * (6) only acknowledged jobs run, and no process is left.
  *
- * Cost: 0.2 s for each of 100 lives; 15 under a checker, 1000 in a soak, and
+ * Cost: 0.2 s for each of 60 lives; 15 under a checker, 1000 in a soak, and
  * FIRN_KILLS of them where that is set (`make kills`).
  */
 #define _GNU_SOURCE
@@ -534,7 +534,7 @@ no_job_is_lost_or_doubled_when_firnd_is_killed_at_any_instant(void **state)
     int first, n = number != NULL                ? (int)strtol(number, NULL, 10)
                    : getenv("FIRN_SOAK") != NULL ? 1000
                    : getenv("FIRN_QUICK") != NULL ? 15
-                                                  : 100;
+                                                  : 60;
     if (access(s.firnd, X_OK) != 0)
         skip();
     print_message("# seed %llu\n", (unsigned long long)seed);

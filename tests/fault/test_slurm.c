@@ -22,7 +22,7 @@
  * (controller), 2 (nodes) and 4 (firnd). With FIRND_HOSTS each node is a host
  * of its own (slurm-bed --hosts), in a network namespace that the caller made.
  *
- * Cost: about 4 s a round; 10 rounds, 2 under a checker, 200 in a soak. With
+ * Cost: about 4 s a round; 5 rounds, 2 under a checker, 200 in a soak. With
  * FIRN_SLURM_CRASHES=n the controller is killed in every round, n times in all
  * (`make kills`).
  */
@@ -459,7 +459,7 @@ no_job_is_lost_or_doubled_when_slurm_and_firnd_are_killed(void **state)
     int n = number != NULL                 ? (int)strtol(number, NULL, 10)
             : getenv("FIRN_SOAK") != NULL  ? 200
             : getenv("FIRN_QUICK") != NULL ? 2
-                                           : 10;
+                                           : 5;
     if (access(s.firnd, X_OK) != 0 || !slurmbed_is_possible(&s.bed)) {
         print_message("# Slurm or firnd is not here\n");
         s.is_good = true;

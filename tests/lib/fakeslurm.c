@@ -194,7 +194,7 @@ static long long take_job(const struct component *parts, int n)
         char part[16] = "";
         if (n > 1)
             snprintf(part, sizeof part, "+%d", i);
-        buf_printf(&lines, "%lld%s|PENDING|None|%s|%s|%s\n", id, part,
+        buf_printf(&lines, "%lld%s|PENDING|None|%s|me|%s|%s\n", id, part,
                    parts[i].nodes, parts[i].tag, parts[i].tag);
     }
     fake_put(fake_numbered("q", id), lines.at);
@@ -462,6 +462,10 @@ static int scontrol(int argc, char **argv)
         puts("NodeName=n0 hello");
         return 0;
     }
+    if (strcmp(argv[argc - 1], "reservation") == 0 ||
+        strcmp(argv[argc - 1], "flags=assoc") == 0 ||
+        strcmp(argv[argc - 2], "partition") == 0)
+        return 0;
     if (strcmp(argv[argc - 1], "partition") == 0) {
         puts("PartitionName=other Default=NO QoS=N/A State=UP");
         puts("PartitionName=main AllocNodes=ALL Default=YES QoS=N/A State=UP");

@@ -143,7 +143,7 @@ static void pass(struct ledger *l, double until_s)
     }
 }
 
-/* A job holds so many GPUs from now on. */
+/* A job holds this number of GPUs from now on. */
 static void hold(struct ledger *l, int job, int gpus)
 {
     int u = l->user[job];

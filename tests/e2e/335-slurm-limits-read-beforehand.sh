@@ -1,0 +1,52 @@
+#!/bin/sh
+# Limits that Slurm has are known before a job is pinned somewhere: an elastic
+# job gets as many GPUs as its account has left (GrpTRES) at its first start,
+# the next job waits with that reason and without a Slurm job, and starts when
+# the limit is raised; an account that the partition does not allow is named, and
+# AllowAccounts is read again while firnd runs.
+FIRND_ENGINE=slurm
+. tests/lib/firnd.sh
+PATH=$PATH:/usr/sbin
+for tool in slurmdbd mariadbd sacctmgr; do
+    command -v $tool >/dev/null || skip "there is no $tool"
+done
+[ "$(id -u)" = 0 ] || skip "the accounts are root's"
+slurm_up 2x2:v100@16 --accounts
+acct() { timeout 240 sacctmgr -Q -i "$@" >"$tmp/out" || fail "sacctmgr $*"; }
+acct add account ml cluster=bed GrpTRES=gres/gpu=3
+acct add account bio cluster=bed
+acct add user root account=bio
+acct add user root account=ml
+acct modify user root set DefaultAccount=ml
+up --policy icefrog --set slurm.poll=0.1
+
+api POST /jobs 'name: wide
+run: [sleep, "3000"]
+gpus: 1..4
+checkpoint: {grace: 1}' >/dev/null || fail "wide was not taken"
+wait_state wide running
+[ "$(field wide epoch)" = 1 ] || fail "wide was started $(field wide epoch) times"
+n=$(timeout 240 squeue -h -t R -o %b%D | tr -d '\n')
+used=$(timeout 240 scontrol -o show assoc_mgr accounts=ml flags=assoc |
+    sed -n 's/.*UserName= .* GrpTRES=[^ ]*gres\/gpu=3(\([0-9]*\)).*/\1/p')
+[ "${used:-0}" -gt 0 ] && [ "$used" -le 3 ] || fail "Slurm counts $used GPUs: $n"
+if [ "$used" = 3 ]; then
+    submit next 1 "" sleep 3000
+    wait_why next "limits of ml leave it 0 GPUs"
+    [ "$(timeout 240 squeue -h -r -t PD -o %i | wc -l)" = 0 ] ||
+        fail "a job is pending in Slurm: $(timeout 240 squeue)"
+    acct modify account ml set GrpTRES=gres/gpu=4
+    wait_state next running
+    api POST /jobs/next/cancel "" >/dev/null || fail "not cancelled"
+    wait_state next cancelled
+fi
+
+# The account of a job, and the partition's list, which changes.
+timeout 240 scontrol update PartitionName=main AllowAccounts=ml || fail "not set"
+submit other 1 "slurm: {account: bio}" sleep 3000
+wait_why other "does not allow account bio"
+timeout 240 scontrol update PartitionName=main AllowAccounts=ALL || fail "not set"
+wait_state other running
+[ "$(timeout 240 squeue -h -t R -A bio -o %a)" = bio ] || fail "another account"
+down
+exit 0
