@@ -550,7 +550,8 @@ void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
 void slurm_returns_add(const struct slurm *slurm, firn_node_id node,
                        uint64_t ours[16]);
 /* Of several jobs with this tag the one that is not over; NULL: none. */
-const struct slurm_job *slurm_pilot_find(const struct slurm_jobs *jobs,
+const struct slurm_job *slurm_pilot_find(const struct slurm *slurm,
+                                         const struct slurm_jobs *jobs,
                                          const struct slurm_tag *tag,
                                          int64_t number);
 
