@@ -460,15 +460,17 @@ enum firn_status firn_join_form(struct firn_join *join,
     int listener = watch.listener;
     watch = watch_of(j, is_early);
     watch.listener = listener;
+    bool fits = firn_join_owners(&j->order, group->nthreads, owner);
+    if (!fits && listener > 0)
+        close(listener - 1);
     enum firn_status status =
-        firn_join_owners(&j->order, group->nthreads, owner)
-            ? firn_grp_open(out, &c, &watch, err)
-            : firn_fail(err, FIRN_EINVAL,
-                        "the new layout does not fit %d threads on %d "
-                        "processes",
-                        group->nthreads, j->order.nnew);
+        fits ? firn_grp_open(out, &c, &watch, err)
+             : firn_fail(err, FIRN_EINVAL,
+                         "the new layout does not fit %d threads on %d "
+                         "processes",
+                         group->nthreads, j->order.nnew);
     free(owner);
-    if (status == FIRN_OK)
+    if (status == FIRN_OK && *out != NULL)
         (*out)->timeout_s = group->timeout_s > 0 ? group->timeout_s : 300;
     if (status == FIRN_OK && is_early)
         firn_grp_touch(*out);
