@@ -5,7 +5,9 @@
 #
 # OUT gets *.deb, *.changes and *.buildinfo. The packages are built in OUT/firn, a
 # copy of the files of the tree (those that git tracks or does not ignore); its
-# objects are kept, so that a second call builds only what changed. With
+# objects are kept, so that a second call builds only what changed: a file whose
+# text differs from the copy of before gets the present time, as its own may be
+# older than an object that was made of that copy. With
 # FIRN_DEB_VERSION the packages have that version. With FIRN_DEB_LINTIAN=1
 # lintian looks at them, and every error or warning of it is a failure.
 #
@@ -23,7 +25,10 @@ for tool in dpkg-buildpackage dh dh_python3 fakeroot; do
     }
 done
 mkdir -p "$out/firn"
-find "$out/firn" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
+rm -rf "$out/before"
+mkdir "$out/before"
+find "$out/firn" -mindepth 1 -maxdepth 1 ! -name build \
+    -exec mv -t "$out/before" {} +
 rm -f "$out"/*.deb "$out"/*.changes "$out"/*.buildinfo
 if git rev-parse --git-dir >/dev/null 2>&1; then
     git ls-files -z --cached --others --exclude-standard
@@ -33,6 +38,10 @@ fi | tar --null --ignore-failed-read -T - -cf - 2>/dev/null |
     tar -xf - -C "$out/firn"
 
 cd "$out/firn"
+find . -path ./build -prune -o -type f -print | while read -r file; do
+    cmp -s "$file" "../before/$file" || touch "$file"
+done
+rm -rf ../before
 if [ -n "${FIRN_DEB_VERSION:-}" ]; then
     {
         printf 'firn (%s) unstable; urgency=medium\n\n  * Test.\n\n' \
