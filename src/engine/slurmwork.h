@@ -16,7 +16,7 @@
  *     slurm_poll.c                 when Slurm is asked, where answers go
  *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
- *     slurm_pending.c              what its reasons mean
+ *     slurm_reason.c, _pending.c   the kinds of its reasons, and what follows
  *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
  *     slurm_resized.c              what a resize left
@@ -438,7 +438,7 @@ void slurm_wake_arm(void *slurm_engine);
 void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s);
 
-/* --- slurm_pending.c: Slurm's reasons ------------------------------------- */
+/* --- slurm_reason.c and slurm_pending.c: Slurm's reasons ----------------- */
 
 enum slurm_pending {
     SLURM_WAITS_OTHER,
