@@ -30,7 +30,8 @@
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_users.c                as which user
  *     slurm_return.c               further allocations that go back
- *     slurm_hold.c                 the GPUs of a job's allocations
+ *     slurm_hold.c slurm_reason.c  the GPUs of a job's allocations; kinds of
+ *                                  reasons why a job is pending
  *     slurm_pilotfile.c            the list of an attempt's, on disk
  *     slurm_pilot_table.c          their states, a pure table
  *     slurm_cell.c slurm_batch.c   the state folder's number; sbatch's
