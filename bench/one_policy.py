@@ -51,7 +51,7 @@ OTHERS = [  # (label, policy, options)
     ("fifo", "fifo", ""),
 ]
 # Candidates for the best; --all runs the rest too.
-CONTENDERS = {"icefrog-batch+", "icefrog+", "sia", "pollux", "ymir+", "ymir",
+CONTENDERS = {"sjf-ffs", "lucid", "icefrog-batch+", "icefrog+", "sia", "pollux", "ymir+", "ymir",
               "easyscale+", "srtf", "sjf-bsbf+", "frenzy+", "rubick"}
 
 TASKS = ("1:resnet18-c*24@1-8/256,vgg19-c*24@1-8/256,mobilenetv2-c*6@1-8/256,"
@@ -130,6 +130,14 @@ WORKLOADS = {  # name: cluster, options, traces to tune on, to report, seeds
                      'profiles: builtin, share: "yes", restart-cost: 60',
                      [SAMPLE % (120, "101..104", TASKS)],
                      [SAMPLE % (120, "1..8", TASKS)], 1),
+    "one gpu": ("1x4:h200",
+                'profiles: builtin, share: "yes", restart-cost: 30',
+                ["gen:--jobs 120 --load 1.3 --gpus-max 1 --duration-max 4h "
+                 "--apps resnet18-c,resnet50-c,bert-base,mobilenetv2-c,gpt-small"
+                 " --seed {101..106}"],
+                ["gen:--jobs 120 --load 1.3 --gpus-max 1 --duration-max 4h "
+                 "--apps resnet18-c,resnet50-c,bert-base,mobilenetv2-c,gpt-small"
+                 " --seed {1..12}"], 1),
     "philly gangs": ("8x8:v100", "restart-cost: 30",
                      ["gen:--jobs 300 --load 1 --duration-max 1d --seed "
                       "{101..103}"],

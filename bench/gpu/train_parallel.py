@@ -104,6 +104,10 @@ def worker(args):
             backend="gloo",
             on_step=lambda r: measure(r, r.device, times, peaks),
         )
+        wanted = RUNS[args.worker]
+        plan = run.plan
+        if (plan.tensor * plan.replicas, plan.tensor, int(plan.sharded)) != wanted:
+            raise SystemExit(f"the plan is {plan}, not {wanted}")
         for samples in run:
             tokens = text[samples].to(run.device)
             run.backward(cross_entropy(model(tokens[:, :-1]), tokens[:, 1:]))
@@ -115,10 +119,24 @@ def worker(args):
         print(json.dumps([statistics.median(gaps), peak, loss]), flush=True)
 
 
+def environment(name, rank, port):
+    """Of a process of a run: its place and its plan, and nothing of a scheduler."""
+    nprocs, tensor, sharded = RUNS[name]
+    env = {key: value for key, value in os.environ.items()
+           if not key.startswith("FIRN_") or key == "FIRN_TRAIN_LIB"}
+    env.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(nprocs),
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), FIRN_TENSOR=str(tensor),
+        FIRN_REPLICAS=str(nprocs // tensor), FIRN_SHARDED=str(sharded),
+        PYTHONFAULTHANDLER="1",
+    )
+    return env
+
+
 def start(name, shape, args):
     """All processes of one run; what process 0 printed. A run that fails raises
     RuntimeError with the end of what its processes wrote."""
-    nprocs, tensor, sharded = RUNS[name]
+    nprocs = RUNS[name][0]
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -126,14 +144,7 @@ def start(name, shape, args):
     words += ["--shape", shape]
     children = []
     for rank in range(nprocs):
-        env = dict(
-            os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(nprocs),
-            MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), FIRN_TENSOR=str(tensor),
-            FIRN_SHARDED=str(sharded), FIRN_REPLICAS=str(nprocs // tensor),
-            PYTHONFAULTHANDLER="1",
-        )
-        for variable in ("FIRN_DIR", "FIRN_URL", "FIRN_SHARDED", "FIRN_REPLICAS"):
-            env.pop(variable, None)
+        env = environment(name, rank, port)
         if args.device == "cpu":
             env["CUDA_VISIBLE_DEVICES"] = ""
         files = [tempfile.TemporaryFile() for _ in range(2)]

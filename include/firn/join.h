@@ -36,8 +36,8 @@ struct firn_join;
 
 /* By the environment: FIRN_JOIN, the board of the attempt, and FIRN_JOIN_ORDER
  * in a process that was started to join. *out is NULL without FIRN_JOIN, or
- * when the board cannot be opened in a process that does not join: the job is
- * then resized by a restart. */
+ * when the board cannot be opened in a process that does not join, or when the
+ * processes share no memory: the job is then resized by a restart. */
 FIRN_API enum firn_status firn_join_open(struct firn_join **out,
                                          struct firn_error *err);
 FIRN_API void firn_join_close(struct firn_join *join);

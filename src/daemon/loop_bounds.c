@@ -21,15 +21,6 @@
 #include "daemon/loopwork.h"
 #include <string.h>
 
-bool loop_is_out_of_bounds(const struct live_job *job,
-                           const struct firn_job *in_round)
-{
-    return in_round->held.nparts > 0 && desk_can_stop(job) &&
-           job->ask.gpus_min > 0 &&
-           (in_round->held.ngpus < job->ask.gpus_min ||
-            in_round->held.ngpus > job->ask.gpus_max);
-}
-
 /* Can processes of the running job come and go, one for each whole GPU? */
 static bool joins(const struct loop *loop, const struct live_job *job,
                   const struct firn_job *in_round)

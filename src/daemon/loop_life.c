@@ -50,6 +50,15 @@ static unsigned bit(bool holds, enum life_fact fact)
     return holds ? (unsigned)fact : 0;
 }
 
+bool loop_is_out_of_bounds(const struct live_job *job,
+                           const struct firn_job *in_round)
+{
+    return in_round->held.nparts > 0 && desk_can_stop(job) &&
+           job->ask.gpus_min > 0 &&
+           (in_round->held.ngpus < job->ask.gpus_min ||
+            in_round->held.ngpus > job->ask.gpus_max);
+}
+
 static unsigned facts_of(const struct loop *loop, const struct live_job *job,
                          enum life_event event)
 {

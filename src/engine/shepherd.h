@@ -40,9 +40,9 @@ int shepherd_main(const char *folder);
 int shepherd_task(const char *folder, const char *port, int64_t resize,
                   size_t first);
 
-/* Keeps a further allocation of the attempt in `folder` until it is over:
+/* Keeps a further allocation of the attempt in folder `path` until it is over:
  * `PROGRAM --pilot FOLDER`. */
-int shepherd_pilot(const char *folder);
+int shepherd_pilot(const char *path);
 
 /* The exit status for main() if the arguments ask for one of these programs;
  * -1: they do not. */

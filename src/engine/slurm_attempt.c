@@ -182,10 +182,13 @@ static bool is_out(const struct slurm *slurm, const struct slurmjob *job)
     return job->submit == SUBMIT_DONE && job->nmissing >= 2;
 }
 
+/* A request in the attempt's folder may be an earlier firnd's, which then
+ * cancelled the Slurm job itself. */
 static bool is_cancelled_by_others(const struct slurmjob *job)
 {
     return job->is_seen && job->state == SLURM_CANCELLED &&
-           !job->base.is_planned && !job->is_withdrawn;
+           !job->base.is_planned && !job->is_withdrawn &&
+           job->request == ATTEMPT_GO;
 }
 
 /* The end of an attempt whose time in Slurm was over. */

@@ -229,7 +229,8 @@ static void take(struct slurm *slurm, struct slurmjob *job, size_t i,
 {
     struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
     struct slurm_pilot *pilot = &job->pilots.at[i];
-    const struct slurm_job *found = slurm_pilot_find(jobs, &tag, pilot->number);
+    const struct slurm_job *found =
+        slurm_pilot_find(slurm, jobs, &tag, pilot->number);
     if (found == NULL) {
         if (asked_s < pilot->known_s) /* (2) */
             return;

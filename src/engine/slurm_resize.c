@@ -82,6 +82,8 @@ static const char *obstacle(struct slurm *slurm, const struct slurmjob *job,
     if (job->user[0] != '\0')
         return "its Slurm job is its user's, and firnd asks for further "
                "allocations as its own user only";
+    if (job->user[0] != '\0')
+        return "a job that runs as its own user has one allocation";
     if (!is_whole(job, to))
         return "Slurm does not divide an allocation, and its first one stays "
                "as long as it runs";

@@ -24,24 +24,6 @@
 
 static const double ended_limit_s = 30; /* for Slurm's word on the pilots */
 
-/* `gpus` with all else as in `like`; the old parts of `to` are freed. */
-static void take_gpus(struct firn_alloc *to, const struct firn_alloc *like,
-                      const struct firn_alloc *gpus)
-{
-    struct firn_alloc all = *like;
-    all.parts = gpus->parts;
-    all.nparts = gpus->nparts;
-    all.ngpus = gpus->ngpus;
-    holding_copy(to, &all);
-}
-
-static void add_part(struct firn_alloc *to, const struct firn_part *part)
-{
-    struct firn_part copy = *part;
-    struct firn_alloc one = {.parts = &copy, .nparts = 1};
-    holding_join(to, &one);
-}
-
 static bool has_part(const struct firn_alloc *alloc,
                      const struct firn_part *part)
 {
@@ -50,30 +32,6 @@ static bool has_part(const struct firn_alloc *alloc,
             alloc->parts[i].board == part->board)
             return (alloc->parts[i].gpus & part->gpus) == part->gpus;
     return false;
-}
-
-struct firn_alloc slurm_resized_trains(const struct slurmjob *job)
-{
-    struct firn_alloc trains = FIRN_ALLOC_NONE;
-    take_gpus(&trains, &job->base.held,
-              job->own.nparts > 0 ? &job->own : &job->base.held);
-    for (size_t i = 0; i < job->pilots.n; i++)
-        if (job->pilots.at[i].state == PILOT_USED ||
-            job->pilots.at[i].state == PILOT_LEAVING)
-            add_part(&trains, &job->pilots.at[i].part);
-    return trains;
-}
-
-void slurm_resized_hold(struct slurmjob *job)
-{
-    if (job->own.nparts == 0)
-        return;
-    struct firn_alloc held = FIRN_ALLOC_NONE;
-    take_gpus(&held, &job->base.held, &job->own);
-    for (size_t i = 0; i < job->pilots.n; i++)
-        add_part(&held, &job->pilots.at[i].part);
-    holding_release(&job->base.held);
-    job->base.held = held;
 }
 
 /* --- the end of a resize -------------------------------------------------- */
@@ -175,8 +133,8 @@ static void recover(struct slurm *slurm, struct slurmjob *job, int folder)
         place_pilots(slurm, job, resized.is_done ? &resize.next : &resize.old,
                      &none);
     } else {
-        take_gpus(&job->before, &job->base.want, &resize.old);
-        take_gpus(&job->after, &job->base.want, &resize.next);
+        slurm_take_gpus(&job->before, &job->base.want, &resize.old);
+        slurm_take_gpus(&job->after, &job->base.want, &resize.next);
         place_pilots(slurm, job, &resize.old, &resize.next);
     }
     resize_release(&resize);
@@ -191,7 +149,7 @@ void slurm_resize_recover(struct slurm *slurm, struct slurmjob *job)
     bool is_known =
         resize_gpus_get(folder, &gpus) == ATTEMPT_PRESENT && gpus.nparts > 0;
     if (is_known) {
-        take_gpus(&job->own, &job->base.want, &gpus);
+        slurm_take_gpus(&job->own, &job->base.want, &gpus);
         if (slurm_pilots_read(job) == ATTEMPT_DAMAGED)
             log_warn("job %d: the list of its allocations is damaged; what "
                      "Slurm has of them goes back",

@@ -80,14 +80,16 @@ void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
     }
 }
 
-const struct slurm_job *slurm_pilot_find(const struct slurm_jobs *jobs,
+const struct slurm_job *slurm_pilot_find(const struct slurm *slurm,
+                                         const struct slurm_jobs *jobs,
                                          const struct slurm_tag *tag,
                                          int64_t number)
 {
     const struct slurm_job *found = NULL;
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
-        if (at->is_ours && at->pilot == number && at->tag.cell == tag->cell &&
+        if (at->is_ours && at->pilot == number &&
+            slurm_is_user(slurm, "", at->user) && at->tag.cell == tag->cell &&
             at->tag.job == tag->job && at->tag.attempt == tag->attempt &&
             (found == NULL || slurm_state_is_over(found->state)))
             found = at;
@@ -120,6 +122,7 @@ static void adopt_orphans(struct slurm *slurm, const struct slurm_jobs *jobs)
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         if (!at->is_ours || at->pilot == 0 || at->tag.cell != slurm->cell ||
+            !slurm_is_user(slurm, "", at->user) ||
             slurm_state_is_over(at->state) || at->state == SLURM_COMPLETING ||
             is_listed(slurm, at))
             continue;
@@ -140,7 +143,7 @@ void slurm_returns_take(struct slurm *slurm, const struct slurm_jobs *jobs,
         struct slurm_return back = slurm->returns.at[i];
         struct pilot_row row = {PILOT_RETURNING, 0};
         const struct slurm_job *found =
-            slurm_pilot_find(jobs, &back.tag, back.pilot.number);
+            slurm_pilot_find(slurm, jobs, &back.tag, back.pilot.number);
         bool counts = asked_s >= back.pilot.known_s;
         if (found != NULL && !slurm_state_is_over(found->state)) {
             back.pilot.slurm_id = found->id;

@@ -16,7 +16,7 @@
  *     slurm_poll.c                 when Slurm is asked, where answers go
  *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
- *     slurm_pending.c              what its reasons mean
+ *     slurm_reason.c, _pending.c   the kinds of its reasons, and what follows
  *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
  *     slurm_resized.c              what a resize left
@@ -30,6 +30,7 @@
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_users.c                as which user
  *     slurm_return.c               further allocations that go back
+ *     slurm_hold.c                 the GPUs of a job's allocations
  *     slurm_pilotfile.c            the list of an attempt's, on disk
  *     slurm_pilot_table.c          their states, a pure table
  *     slurm_cell.c slurm_batch.c   the state folder's number; sbatch's
@@ -437,7 +438,7 @@ void slurm_wake_arm(void *slurm_engine);
 void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
                       double asked_s);
 
-/* --- slurm_pending.c: Slurm's reasons ------------------------------------- */
+/* --- slurm_reason.c and slurm_pending.c: Slurm's reasons ----------------- */
 
 enum slurm_pending {
     SLURM_WAITS_OTHER,
@@ -495,10 +496,6 @@ bool slurm_resize_look(struct slurm *slurm, struct slurmjob *job);
 
 /* --- slurm_resized.c: what a resize left, and what a crash left ----------- */
 
-/* The GPUs on which the attempt trains now; release it. */
-struct firn_alloc slurm_resized_trains(const struct slurmjob *job);
-/* The GPUs of all its allocations become what it holds. */
-void slurm_resized_hold(struct slurmjob *job);
 /* Reads whether the resize under way is over. */
 void slurm_resized_look(struct slurm *slurm, struct slurmjob *job);
 void slurm_resized_report(struct slurm *slurm, const struct slurmjob *job,
@@ -550,9 +547,20 @@ void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
 void slurm_returns_add(const struct slurm *slurm, firn_node_id node,
                        uint64_t ours[16]);
 /* Of several jobs with this tag the one that is not over; NULL: none. */
-const struct slurm_job *slurm_pilot_find(const struct slurm_jobs *jobs,
+const struct slurm_job *slurm_pilot_find(const struct slurm *slurm,
+                                         const struct slurm_jobs *jobs,
                                          const struct slurm_tag *tag,
                                          int64_t number);
+
+/* --- slurm_hold.c: the GPUs of a job's allocations ----------------------- */
+
+/* `gpus` with all else as in `like`; the old parts of `to` are freed. */
+void slurm_take_gpus(struct firn_alloc *to, const struct firn_alloc *like,
+                     const struct firn_alloc *gpus);
+/* The GPUs on which the attempt trains now; release it. */
+struct firn_alloc slurm_resized_trains(const struct slurmjob *job);
+/* The GPUs of all its allocations become what it holds. */
+void slurm_resized_hold(struct slurmjob *job);
 
 /* --- slurm_pilotfile.c: their list on disk -------------------------------- */
 

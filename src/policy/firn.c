@@ -106,9 +106,9 @@ static const struct firn_option options[] = {
                 "TranWt of a partner that is worth waiting for"),
     FIRN_NUMBER(struct one, rules.pair_min, "pair-min", "1.02", 0, 100,
                 "the least TranWt of a pair"),
-    FIRN_BOOL(struct one, rules.weights, "weights", "no",
+    FIRN_BOOL(struct one, rules.weights, "weights", "yes",
               "new fine-tuning jobs may begin with the weights of ended ones"),
-    FIRN_NUMBER(struct one, rules.after_min, "after-min", "1.02", 1, 100,
+    FIRN_NUMBER(struct one, rules.after_min, "after-min", "4", 1, 100,
                 "the least saving of work by another job's weights"),
     FIRN_NUMBER(struct one, rules.after_gain, "after-gain", "0.95", 0, 1,
                 "a job waits for weights that bring its end below this share "

@@ -69,6 +69,7 @@
 #include <firn/policy.h>
 
 #include "base/map.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include <firn/forecast.h>
 #include <firn/offer.h>
@@ -474,19 +475,54 @@ static bool place(const struct has *has, const struct firn_job *job,
     return firn_plan_give_want(has->plan, job, &want);
 }
 
+/* A note, made without printf: where LAPACK brings libquadmath, which registers
+ * formats of its own, each printf takes the way of formats with positions, 3600
+ * instructions. */
+struct line {
+    char text[96];
+    size_t n;
+};
+
+static void put(struct line *line, const char *text)
+{
+    str_copy(line->text + line->n, sizeof line->text - line->n, text);
+    line->n += strlen(line->text + line->n);
+}
+
+static void put_int(struct line *line, int number)
+{
+    char digits[12];
+    size_t at = sizeof digits - 1;
+    digits[at] = '\0';
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    put(line, digits + at);
+}
+
 /* "plan 1 of 3: tensor 2 x data 4, sharded, 2 passes" */
 static void note_plan(const struct has *has, const struct firn_job *job,
                       const struct kind *kind, size_t i)
 {
     const struct frenzy_plan *plan = &kind->plans.at[i];
-    char passes[24] = "";
-    if (plan->passes > 1)
-        snprintf(passes, sizeof passes, ", %d passes", plan->passes);
-    firn_plan_note(has->plan, job, "plan %zu of %zu: tensor %d x data %d%s%s",
-                   i + 1, kind->plans.n, plan->tensor,
-                   plan->gpus / (plan->tensor > 0 ? plan->tensor : 1),
-                   plan->parallel == FIRN_PARALLEL_SHARDED ? ", sharded" : "",
-                   passes);
+    struct line line = {.n = 0};
+    put(&line, "plan ");
+    put_int(&line, (int)i + 1);
+    put(&line, " of ");
+    put_int(&line, (int)kind->plans.n);
+    put(&line, ": tensor ");
+    put_int(&line, plan->tensor);
+    put(&line, " x data ");
+    put_int(&line, plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
+    if (plan->parallel == FIRN_PARALLEL_SHARDED)
+        put(&line, ", sharded");
+    if (plan->passes > 1) {
+        put(&line, ", ");
+        put_int(&line, plan->passes);
+        put(&line, " passes");
+    }
+    firn_plan_note(has->plan, job, "%s", line.text);
 }
 
 /* (1): the first plan that can be. */
@@ -512,13 +548,20 @@ static void explain(struct has *has, const struct firn_job *job,
     if (has->notes-- <= 0)
         return;
     int free = free_of(has, plan->types);
-    if (kind->noted != free && plan->need_gib > 0)
-        snprintf(kind->note, sizeof kind->note,
-                 "needs %d GPUs of %.3g GiB, %d free", plan->gpus,
-                 plan->need_gib, free);
-    else if (kind->noted != free)
-        snprintf(kind->note, sizeof kind->note, "needs %d GPUs, %d free",
-                 plan->gpus, free);
+    if (kind->noted != free) {
+        struct line line = {.n = 0};
+        char of_gib[32] = "";
+        if (plan->need_gib > 0)
+            snprintf(of_gib, sizeof of_gib, " of %.3g GiB", plan->need_gib);
+        put(&line, "needs ");
+        put_int(&line, plan->gpus);
+        put(&line, " GPUs");
+        put(&line, of_gib);
+        put(&line, ", ");
+        put_int(&line, free);
+        put(&line, " free");
+        str_copy(kind->note, sizeof kind->note, line.text);
+    }
     kind->noted = free;
     firn_plan_note(has->plan, job, "%s", kind->note);
 }

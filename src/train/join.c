@@ -58,6 +58,17 @@ static const char *word_of(const char *name)
 
 enum firn_status firn_join_open(struct firn_join **out, struct firn_error *err)
 {
+    FIRN_TRY(firn_join_open_any(out, err));
+    if (*out != NULL && firn_join_is_far(*out)) {
+        firn_join_close(*out); /* only firn_train joins over TCP */
+        *out = NULL;
+    }
+    return FIRN_OK;
+}
+
+enum firn_status firn_join_open_any(struct firn_join **out,
+                                    struct firn_error *err)
+{
     const char *path = word_of("FIRN_JOIN"),
                *order = word_of("FIRN_JOIN_ORDER");
     const char *rank = word_of("RANK");
@@ -108,7 +119,7 @@ bool firn_join_is_new(const struct firn_join *join)
 
 void firn_join_able(struct firn_join *join)
 {
-    if (join != NULL && !firn_join_is_far(join))
+    if (join != NULL)
         atomic_store(&join->board->can, 1);
 }
 
@@ -449,15 +460,17 @@ enum firn_status firn_join_form(struct firn_join *join,
     int listener = watch.listener;
     watch = watch_of(j, is_early);
     watch.listener = listener;
+    bool fits = firn_join_owners(&j->order, group->nthreads, owner);
+    if (!fits && listener > 0)
+        close(listener - 1);
     enum firn_status status =
-        firn_join_owners(&j->order, group->nthreads, owner)
-            ? firn_grp_open(out, &c, &watch, err)
-            : firn_fail(err, FIRN_EINVAL,
-                        "the new layout does not fit %d threads on %d "
-                        "processes",
-                        group->nthreads, j->order.nnew);
+        fits ? firn_grp_open(out, &c, &watch, err)
+             : firn_fail(err, FIRN_EINVAL,
+                         "the new layout does not fit %d threads on %d "
+                         "processes",
+                         group->nthreads, j->order.nnew);
     free(owner);
-    if (status == FIRN_OK)
+    if (status == FIRN_OK && *out != NULL)
         (*out)->timeout_s = group->timeout_s > 0 ? group->timeout_s : 300;
     if (status == FIRN_OK && is_early)
         firn_grp_touch(*out);

@@ -38,12 +38,6 @@ struct meeting {
     char at[FIRN_JOIN_AT];
 };
 
-void firn_join_able_far(struct firn_join *j)
-{
-    if (j != NULL)
-        atomic_store(&j->board->can, 1);
-}
-
 /* This host's address, as its launcher says; else its name. */
 static void own_address(char out[FIRN_JOIN_AT])
 {

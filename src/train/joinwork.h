@@ -31,8 +31,10 @@ static inline bool firn_join_is_far(const struct firn_join *j)
     return atomic_load(&j->board->is_far) != 0;
 }
 
-/* Tells the supervisor that this program takes orders over TCP, too. */
-void firn_join_able_far(struct firn_join *j);
+/* firn_join_open(), which opens no far board: programs that use firn/join.h
+ * themselves may not follow. */
+enum firn_status firn_join_open_any(struct firn_join **out,
+                                    struct firn_error *err);
 /* Old process 0, before the switch: opens a socket for the bridge and writes on
  * the board where it is. */
 void firn_join_far_offer(struct firn_join *j, uint64_t number);

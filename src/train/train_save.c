@@ -17,7 +17,6 @@
  *                    batch, and a thread's batch; absent if it never changed
  *   thread/<v>/...   contexts; all else: shared tensors by their names
  */
-#include "train/joinwork.h"
 #include "train/trainwork.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -349,7 +348,7 @@ enum firn_status firn_train_resume(struct firn_train *train, bool *resumed,
         *resumed = false;
     if (firn_train_can_join(t)) {
         firn_train_uses(t, FIRN_CAN_JOIN);
-        firn_join_able_far(t->join); /* on a near board, too */
+        firn_join_able(t->join);
     }
     if (t->joins) {
         FIRN_TRY(firn_train_join(t, err));

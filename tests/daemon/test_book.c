@@ -249,7 +249,7 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
                         "1 cancelling: ann wants it gone\n"
                         "1 ended: attempt 1 ended: done, exit status "
                         "0\n"
-                        "1 cancelled: by ann\n");
+                        "1 cancelled: ann wants it gone\n");
     assert_true(job->started_s == 106 && job->ended_s == 108);
     struct firn_buf before = job_as_text(job);
     liveset_reopen(&d);

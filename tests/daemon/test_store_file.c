@@ -432,6 +432,10 @@ static void a_file_of_the_first_firnd_is_read(void **state)
     assert_int_equal(sqlite3_exec(db,
                                   "ALTER TABLE jobs DROP COLUMN gpu_type;"
                                   "ALTER TABLE events DROP COLUMN caller;"
+                                  "ALTER TABLE events DROP COLUMN cause;"
+                                  "ALTER TABLE events DROP COLUMN for_job;"
+                                  "ALTER TABLE epochs DROP COLUMN cause;"
+                                  "ALTER TABLE epochs DROP COLUMN for_job;"
                                   "DROP TABLE spans; DROP TABLE usage",
                                   NULL, NULL, NULL),
                      SQLITE_OK);

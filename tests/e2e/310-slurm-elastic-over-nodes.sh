@@ -1,12 +1,12 @@
 #!/bin/sh
 # On Slurm an elastic job goes from one node to two, three and another one, each
-# time another size, with its processes really on those nodes; its last weights
-# equal those of an undisturbed run.
+# time another size and by a restart, with its processes really on those nodes; its
+# last weights equal those of an undisturbed run.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
 up --gpus 3x2:v100@16 --policy icefrog --set icefrog.interval=1 \
-    --set icefrog.restart=0
+    --set icefrog.restart=0 --set slurm.join-s=0
 small="--threads 6 --batch 6 --epochs 40 --samples 48 --judge 0"
 # shellcheck disable=SC2086 # words
 train whole 1 "" "$cnn" $small

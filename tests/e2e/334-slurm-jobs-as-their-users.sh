@@ -3,7 +3,8 @@
 # shows the user, the job runs as the user and cannot read the operator's token,
 # firnd's state or another user's job; a job that only has firn's name is not
 # taken for firn's; jobs go on over a restart of firnd and are cancelled as their
-# users; a launcher that is away is a refusal, not the end of the job.
+# users; a launcher that is away is a refusal, not the end of the job. Arrays are
+# jobs of their user, too.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 . tests/lib/slurmusers.sh
@@ -81,5 +82,14 @@ launcher_up
 as "$ben" firn cancel "of-$ben" >/dev/null 2>&1 || fail "not cancelled"
 as "$cat" firn cancel "of-$cat" >/dev/null 2>&1 || fail "not cancelled"
 wait_state later succeeded
+
+# An array without the inbox: each number is a job of its user.
+as "$ann" firn submit --name arr --array 1-2%1 -- sh -c 'echo "$(id -un) $ARRAY_INDEX"' \
+    >"$tmp/out" 2>&1 || fail "the array was not taken"
+for n in 1 2; do
+    wait_state arr-$n succeeded
+    as "$ann" firn logs arr-$n >"$tmp/out" 2>&1
+    out_has "$ann $n"
+done
 down
 exit 0

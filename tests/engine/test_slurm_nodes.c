@@ -2,6 +2,7 @@
  * others; and its jobs after a restart. */
 #define _GNU_SOURCE
 #include "base/failpoint.h"
+#include "engine/attemptfiles.h"
 #include "lib/fakeslurm.h"
 #include "lib/folder.h"
 #include "lib/livehost.h"
@@ -297,6 +298,28 @@ static void an_attempt_that_was_not_submitted_is_fenced_off(void **state)
     }
 }
 
+/* The firnd before cancelled the pending Slurm job itself, and was killed: no
+ * person did, and the job does not fail. */
+static void a_job_withdrawn_by_an_earlier_firnd_is_started_again(void **state)
+{
+    (void)state;
+    fakeslurm_hold(true);
+    run_and_kill("exit", 0, "engine.fork.after");
+    host.jobs[0].argv[3] = "0";
+    while (strcmp(fakeslurm_state(1), "PENDING") != 0)
+        poll(NULL, 0, 5);
+    int folder = attempt_folder(host.jobs[0].folder, 1, false);
+    assert_int_equal(attempt_request_put(folder, "ask", ATTEMPT_KILL, NULL),
+                     FIRN_OK);
+    close(folder);
+    queue_says("CANCELLED|None");
+    fakeslurm_hold(false);
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
+    struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_int_equal(left.end, FIRN_END_LOST);
+    assert_int_equal(livehost_await(&host, FIRN_EVENT_DONE, 0).attempt, 2);
+}
+
 /* sbatch lives on without us. */
 static void an_attempt_submitted_just_before_a_crash_runs_once(void **state)
 {
@@ -404,6 +427,7 @@ int main(int argc, char **argv)
         CASE(a_running_job_is_taken_over_and_can_be_stopped),
         CASE(a_job_on_nodes_of_other_numbers_is_started_again),
         CASE(an_attempt_that_was_not_submitted_is_fenced_off),
+        CASE(a_job_withdrawn_by_an_earlier_firnd_is_started_again),
         CASE(an_attempt_submitted_just_before_a_crash_runs_once),
         CASE(attempts_on_a_drained_node_have_their_grace),
         CASE(with_a_reservation_only_its_nodes_are_used),

@@ -151,7 +151,7 @@ static void a_decision_is_within_one_percent_of_the_best(void **unused)
     (void)unused;
     seen.worst = 1;
     for (int i = 0; i < trials(8) && !seen.is_missing; i++)
-        drive((uint64_t)(9000 + i), kinds[i % 4]);
+        drive(9000 + (uint64_t)i, kinds[i % 4]);
     if (seen.is_missing)
         print_message("cbc is not installed\n");
     else

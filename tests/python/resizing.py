@@ -176,7 +176,9 @@ class Run:
         """What a supervisor sees: a joiner that ended before the switch ends the
         resize; any other process that ends badly, the attempt."""
         if any(self._ended(c) is not None for c in joiners):
-            if self.board.give_up(order) or self.board.state == "switching":
+            is_over = self.board.give_up(order)
+            waits = self.board.state == "switching"  # the old processes find out
+            if is_over or waits and all(self._ended(c) in (None, 0) for c in self.children):
                 return
         for child in [*self.children, *joiners]:
             if self._ended(child) in (None, 0):

@@ -115,6 +115,16 @@ class Parallel(unittest.TestCase):
         )
         self.assertEqual(len(failures), 1)
 
+    def test_processes_get_the_plan_of_their_run(self) -> None:
+        from firn.torch.parallel_plan import Plan
+
+        for name, (nprocs, tensor, sharded) in self.module.RUNS.items():
+            env = self.module.environment(name, nprocs - 1, 1234)
+            with mock.patch.dict(os.environ, env, clear=True):
+                plan = Plan.of_environment()
+            found = (plan.tensor * plan.replicas, plan.tensor, int(plan.sharded))
+            self.assertEqual(found, (nprocs, tensor, sharded), name)
+
     def test_the_processes_of_a_failed_run_are_ended(self) -> None:
         children = [
             subprocess.Popen(["sh", "-c", line])
