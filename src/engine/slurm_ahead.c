@@ -101,8 +101,8 @@ static bool take_bookings(struct slurm *slurm, struct firn_bytes text)
     each_line(slurm, text, take_booking);
     bool is_new = before.bookings.n != slurm->ahead->bookings.n;
     for (size_t i = 0; i < before.bookings.n && !is_new; i++)
-        is_new = memcmp(&before.bookings.at[i], &slurm->ahead->bookings.at[i],
-                        sizeof *before.bookings.at) != 0;
+        is_new = !slurm_booking_equal(&before.bookings.at[i],
+                                      &slurm->ahead->bookings.at[i]);
     vec_release(&before.bookings);
     return is_new;
 }
@@ -115,8 +115,8 @@ static bool take_assocs(struct slurm *slurm, struct firn_bytes text)
     each_line(slurm, text, take_assoc);
     bool is_new = before.assocs.n != slurm->ahead->assocs.n;
     for (size_t i = 0; i < before.assocs.n && !is_new; i++)
-        is_new = memcmp(&before.assocs.at[i], &slurm->ahead->assocs.at[i],
-                        sizeof *before.assocs.at) != 0;
+        is_new = !slurm_assoc_equal(&before.assocs.at[i],
+                                    &slurm->ahead->assocs.at[i]);
     vec_release(&before.assocs);
     return is_new;
 }

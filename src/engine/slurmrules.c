@@ -94,6 +94,24 @@ bool slurm_assoc_read(const char *line, struct slurm_assoc *out)
     return out->account[0] != '\0';
 }
 
+bool slurm_booking_equal(const struct slurm_booking *a,
+                         const struct slurm_booking *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->start_s == b->start_s &&
+           a->end_s == b->end_s && strcmp(a->nodes, b->nodes) == 0 &&
+           a->is_automatic == b->is_automatic;
+}
+
+bool slurm_assoc_equal(const struct slurm_assoc *a, const struct slurm_assoc *b)
+{
+    return strcmp(a->account, b->account) == 0 &&
+           strcmp(a->parent, b->parent) == 0 && strcmp(a->user, b->user) == 0 &&
+           strcmp(a->partition, b->partition) == 0 &&
+           a->is_default == b->is_default && a->gpus_all == b->gpus_all &&
+           a->gpus_used == b->gpus_used && a->gpus_each == b->gpus_each &&
+           a->jobs_all == b->jobs_all && a->jobs_used == b->jobs_used;
+}
+
 /* --- lists of nodes --------------------------------------------------------
  */
 

@@ -40,6 +40,10 @@ bool slurm_value_of(const char *line, const char *key, char *out, size_t max);
 /* False: it is no such line. */
 bool slurm_booking_read(const char *line, struct slurm_booking *out);
 bool slurm_assoc_read(const char *line, struct slurm_assoc *out);
+bool slurm_booking_equal(const struct slurm_booking *a,
+                         const struct slurm_booking *b);
+bool slurm_assoc_equal(const struct slurm_assoc *a,
+                       const struct slurm_assoc *b);
 /* Is the node in a list such as "n[0-3,08],m1"? */
 bool slurm_hosts_have(const char *list, const char *node);
 

@@ -57,6 +57,10 @@ static void an_association_has_limits_and_what_is_used(void **state)
     assert_int_equal(got.gpus_used, 3);
     assert_int_equal(got.gpus_each, -1);
     assert_int_equal(got.jobs_all, -1);
+    struct slurm_assoc other = got;
+    assert_true(slurm_assoc_equal(&got, &other));
+    other.jobs_used++;
+    assert_false(slurm_assoc_equal(&got, &other));
     assert_true(slurm_assoc_read(of_user, &got));
     assert_string_equal(got.user, "games");
     assert_true(got.is_default);
