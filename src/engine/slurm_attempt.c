@@ -182,13 +182,13 @@ static bool is_out(const struct slurm *slurm, const struct slurmjob *job)
     return job->submit == SUBMIT_DONE && job->nmissing >= 2;
 }
 
-/* A request in the attempt's folder may be an earlier firnd's, which then
- * cancelled the Slurm job itself. */
+/* An earlier firnd that had asked the attempt to leave may have cancelled the
+ * Slurm job itself. What this one asks for after Slurm's word counts for
+ * nothing. */
 static bool is_cancelled_by_others(const struct slurmjob *job)
 {
     return job->is_seen && job->state == SLURM_CANCELLED &&
-           !job->base.is_planned && !job->is_withdrawn &&
-           job->request == ATTEMPT_GO;
+           !job->base.is_planned && !job->is_withdrawn && !job->was_asked;
 }
 
 /* The end of an attempt whose time in Slurm was over. */
@@ -415,6 +415,7 @@ static void read_earlier(struct slurm *slurm, struct slurmjob *job)
     enum attempt_found found =
         folder < 0 ? attempt_missing(errno)
                    : attempt_request_get(folder, "ask", &job->request);
+    job->was_asked = job->request != ATTEMPT_GO;
     if (folder >= 0 && found != ATTEMPT_UNKNOWN) {
         enum attempt_found where = is_on_its_nodes(slurm, job, folder);
         found = where == ATTEMPT_UNKNOWN ? where : found;

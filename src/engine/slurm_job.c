@@ -71,6 +71,7 @@ void slurm_forget_attempt(struct slurm *slurm, struct slurmjob *job)
     job->slurm_id = 0;
     job->inbox[0] = job->user[0] = '\0';
     job->request = ATTEMPT_GO;
+    job->was_asked = false;
     job->nmissing = job->nrevived = 0;
     job->known_s = job->settle_s = job->cancel_s = job->deserted_s = 0;
     job->exit_s = 0;

@@ -110,6 +110,7 @@ struct slurmjob {
     double look_s; /* when its files are read again */
     double exit_s; /* since when it has an exit file and a held lock */
     enum attempt_request request;
+    bool was_asked; /* to leave, by an earlier firnd */
 
     /* The Slurm job of the attempt. */
     char user[SLURM_USER_MAX]; /* whose it is; "": firnd's own user's */

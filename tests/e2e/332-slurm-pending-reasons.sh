@@ -34,7 +34,8 @@ theirs()
 # Those that come later never end: behind them it would never start.
 theirs 16 0.5
 submit ours 1 "" sleep 3000
-wait_state ours starting
+listed() { timeout 240 squeue -h -o %j | grep -q '^firn:'; }
+await "ours is not in Slurm" listed
 theirs 40 3000
 wait_state ours running
 [ "$(field ours epoch)" = 1 ] || fail "it lost its place: $(field ours epoch) starts"

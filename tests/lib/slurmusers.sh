@@ -49,7 +49,7 @@ as()
     user=$1
     shift
     setpriv --reuid "$user" --regid "$(id -g "$user")" --init-groups \
-        env HOME=/ USER="$user" FIRN_SOCKET="$socket" PATH="$lab:$PATH" \
+        env -u TMPDIR HOME=/ USER="$user" FIRN_SOCKET="$socket" PATH="$lab:$PATH" \
         timeout 240 "$@"
 }
 
