@@ -280,6 +280,8 @@ static void a_job_that_deletes_its_files_at_once_is_running(void **state)
     assert_int_equal(workers_pids(folder_file("ready"), pids, 2), 1);
     assert_false(workers_is_gone(pids[0]));
     assert_int_equal(livehost_attempt(&host, 0), 1);
+    livehost_step(&host, 0, ""); /* no file of it is left to find it by */
+    await_phase(FIRN_PHASE_GONE);
 }
 
 /* Its shepherd is killed, its files are gone, and descendants of it live on. */
