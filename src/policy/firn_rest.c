@@ -269,7 +269,8 @@ static bool is_there(const struct one_round *round, const struct one_seat *seat,
     for (int i = 0; i < held->nparts; i++) {
         int k = 0;
         while (k < theirs->nparts &&
-               theirs->parts[k].node != held->parts[i].node)
+               (theirs->parts[k].node != held->parts[i].node ||
+                theirs->parts[k].board != held->parts[i].board))
             k++;
         if (k == theirs->nparts ||
             (held->parts[i].gpus & ~theirs->parts[k].gpus) != 0)
