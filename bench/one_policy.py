@@ -134,10 +134,10 @@ WORKLOADS = {  # name: cluster, options, traces to tune on, to report, seeds
                 'profiles: builtin, share: "yes", restart-cost: 30',
                 ["gen:--jobs 120 --load 1.3 --gpus-max 1 --duration-max 4h "
                  "--apps resnet18-c,resnet50-c,bert-base,mobilenetv2-c,gpt-small"
-                 " --seed {101..106}"],
+                 " --seed {1..8}"],
                 ["gen:--jobs 120 --load 1.3 --gpus-max 1 --duration-max 4h "
                  "--apps resnet18-c,resnet50-c,bert-base,mobilenetv2-c,gpt-small"
-                 " --seed {1..12}"], 1),
+                 " --seed {201..212}"], 1),
     "philly gangs": ("8x8:v100", "restart-cost: 30",
                      ["gen:--jobs 300 --load 1 --duration-max 1d --seed "
                       "{101..103}"],

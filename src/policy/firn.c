@@ -29,8 +29,9 @@
  * workloads, by the geometric mean of the mean JCT over the best other
  * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; horizon 600, 1200,
  * 2400, 4800 s: 0.920, 0.916, 0.926, 0.935; keep 1, 2, 3: 0.919, 0.916, 0.915;
- * no bound on restarts 0.914 instead of 0.916. docs/policies.md has what each
- * freedom gains and the results on other traces.
+ * no bound on restarts 0.914 instead of 0.916. `share-min` was chosen on jobs
+ * of one GPU (firn_rest.c). docs/policies.md has what each freedom gains and
+ * the results on other traces.
  *
  * Bounds, each an option:
  *   wait      no job waits longer than `wait` times its wait under first come,

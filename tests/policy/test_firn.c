@@ -122,6 +122,16 @@ static void a_slow_pair_is_refused_where_the_host_can_shrink(void **unused)
     scene_free(scene);
 }
 
+/* All jobs may share, and their memory counts as small enough. */
+static void let_share(struct play *play, double slowdown)
+{
+    static const char *const bold[] = {"firn.unknown=yes"};
+    play->options.shares = true;
+    play->options.share_slowdown = slowdown;
+    play->options.settings = bold;
+    play->options.nsettings = 1;
+}
+
 /* With `share-min` 0.5 a pair gains below 5 / 3, where 2 / x - 1 =
  * 0.5 (1 - 1 / x); with two more jobs behind it below 13 / 7, where
  * 3 (2 / x - 1) = 0.5 (1 - 1 / x). */
@@ -137,7 +147,6 @@ static void a_pair_shares_if_all_end_earlier_together(void **unused)
                  {1.9, true, false}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static const char *const bold[] = {"firn.unknown=yes"};
         struct play play;
         play_open(&play, "1x1:h200",
                   cases[i].is_queue
@@ -145,10 +154,7 @@ static void a_pair_shares_if_all_end_earlier_together(void **unused)
                         "a,0,1,100\nb,0,1,200\nc,0,1,1000\nd,0,1,1000\n"
                       : "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
                         "a,0,1,100\nb,0,1,200\n");
-        play.options.shares = true;
-        play.options.share_slowdown = cases[i].slowdown;
-        play.options.settings = bold;
-        play.options.nsettings = 1;
+        let_share(&play, cases[i].slowdown);
         play_run(&play, "firn");
         assert_int_equal(play_job(&play, "b")->first_start_s == 0,
                          cases[i].shares);
@@ -359,14 +365,10 @@ static void a_start_makes_no_short_job_wait_for_a_long_one(void **unused)
 static void a_guest_keeps_its_place(void **unused)
 {
     (void)unused;
-    static const char *const bold[] = {"firn.unknown=yes"};
     struct play play;
     open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
                        "a,0,1,7\nb,3,1,4\nc,6,1,4\n");
-    play.options.shares = true;
-    play.options.share_slowdown = 1.05;
-    play.options.settings = bold;
-    play.options.nsettings = 1;
+    let_share(&play, 1.05);
     play_run(&play, "firn");
     assert_true(play_job(&play, "b")->first_start_s == 3);
     assert_int_equal(play_job(&play, "b")->restarts, 0);
@@ -381,14 +383,10 @@ static void a_guest_keeps_its_place(void **unused)
 static void a_guest_starts_beside_a_host_that_ends_soon(void **unused)
 {
     (void)unused;
-    static const char *const bold[] = {"firn.unknown=yes"};
     struct play play;
     open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
                        "a,0,1,20\nb,1,1,40\n");
-    play.options.shares = true;
-    play.options.share_slowdown = 2;
-    play.options.settings = bold;
-    play.options.nsettings = 1;
+    let_share(&play, 2);
     play_run(&play, "firn");
     assert_true(play_job(&play, "b")->first_start_s == 20);
     play_close(&play);
