@@ -14,7 +14,8 @@
  *   ESTIMATE  and 1 / the latter, if it had what it asked for and was alone
  *
  * livecosts.c keeps the means, by application; the meta entry "costs" of the
- * state file has them over a restart of firnd.
+ * state file has them over a restart of firnd, and "slowdowns" those of pairs
+ * on shared GPUs.
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
@@ -34,19 +35,32 @@ void loop_costs_open(struct loop *loop)
     if (store_get_meta(loop->store, "costs", &text, &none) == FIRN_OK &&
         text.n > 0)
         livecosts_load(loop->desk.costs, text.at);
+    buf_clear(&text);
+    if (store_get_meta(loop->store, "slowdowns", &text, &none) == FIRN_OK &&
+        text.n > 0)
+        liveforecast_load_slowdowns(loop->desk.forecast, text.at);
     buf_release(&text);
+}
+
+static void save(struct loop *loop, const char *key,
+                 const struct firn_buf *text)
+{
+    struct firn_error err = {0};
+    if (text->n > 0)
+        book_wrote(loop->book,
+                   store_put_meta(loop->store, key,
+                                  (struct firn_bytes){text->at, text->n}, &err),
+                   &err);
 }
 
 void loop_costs_save(struct loop *loop)
 {
     struct firn_buf text = {0};
-    struct firn_error err = {0};
     livecosts_save(loop->desk.costs, &text);
-    if (text.n > 0)
-        book_wrote(loop->book,
-                   store_put_meta(loop->store, "costs",
-                                  (struct firn_bytes){text.at, text.n}, &err),
-                   &err);
+    save(loop, "costs", &text);
+    buf_clear(&text);
+    liveforecast_save_slowdowns(loop->desk.forecast, &text);
+    save(loop, "slowdowns", &text);
     buf_release(&text);
 }
 
