@@ -237,6 +237,11 @@ enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
  * loop_costs.c. */
 void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out);
+/* A user's duration counts from the start of a job to its end. Returns which
+ * part of a duration of `duration_s` is training: what durations of the
+ * application were wrong by, less the mean start and end. */
+double desk_share_of_training(const struct desk *desk, const char *app,
+                              double duration_s);
 /* The time that a job with this duration trains alone on what it asked for, as
  * far as durations of its application were wrong by, and what comes before its
  * first and behind its last step; both are 0 and the duration is the answer

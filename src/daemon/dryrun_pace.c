@@ -6,7 +6,8 @@
  *   change    a job that gets other GPUs pays for a resize without a stop, or
  *             for a stop and a start, as measured
  *   rate      as it reports, by the clock, or as forecast. A duration that its
- * user gave is multiplied by what those of the application were wrong by
+ *             user gave is multiplied by what those of the application were
+ *             wrong by; its start and its end are a part of it
  *   sharing   its rate alone, over the slowdown beside the job on its GPUs: by
  *             measured pairs, and anew when that job comes or goes
  *   end       a job holds its GPUs for some time behind its last step
@@ -94,12 +95,10 @@ static double forecast_rate(struct dryrun *dry, const struct firn_job *job)
     struct liveforecast *f = dry->loop->desk.forecast;
     struct firn_way way = liveforecast_held(f, book_id(dry, job), job);
     double rate = liveforecast_rate(f, book_id(dry, job), job, &way);
-    double wrong = livecosts_own_mean(dry->loop->desk.costs, job->spec.app,
-                                      LIVECOST_ESTIMATE);
     rate = rate > 0 ? rate : 1;
-    if (wrong > 0 && !job->spec.is_nominal &&
-        !liveforecast_is_seen(f, book_id(dry, job)))
-        rate /= wrong;
+    if (!job->spec.is_nominal && !liveforecast_is_seen(f, book_id(dry, job)))
+        rate /= desk_share_of_training(&dry->loop->desk, job->spec.app,
+                                       job->spec.duration_s);
     return rate;
 }
 

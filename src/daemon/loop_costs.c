@@ -10,11 +10,13 @@
  *   SLOWDOWN  mean step time in reports between that order and RESIZED, over
  *             the step time in the last report before
  *
- *   CLOCK     at DONE, its rate by reported step times over that by the clock,
- *   ESTIMATE  and 1 / the latter, if it had what it asked for and was alone
+ *   CLOCK     at DONE, its rate by reported step times over that by the clock
+ *   ESTIMATE  at DONE, what it would have taken from its start to its end with
+ *             what it asked for, alone, over the duration that its user gave
  *
  * livecosts.c keeps the means, by application; the meta entry "costs" of the
- * state file has them over a restart of firnd.
+ * state file has them over a restart of firnd, and "slowdowns" those of pairs
+ * on shared GPUs.
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
@@ -34,19 +36,32 @@ void loop_costs_open(struct loop *loop)
     if (store_get_meta(loop->store, "costs", &text, &none) == FIRN_OK &&
         text.n > 0)
         livecosts_load(loop->desk.costs, text.at);
+    buf_clear(&text);
+    if (store_get_meta(loop->store, "slowdowns", &text, &none) == FIRN_OK &&
+        text.n > 0)
+        liveforecast_load_slowdowns(loop->desk.forecast, text.at);
     buf_release(&text);
+}
+
+static void save(struct loop *loop, const char *key,
+                 const struct firn_buf *text)
+{
+    struct firn_error err = {0};
+    if (text->n > 0)
+        book_wrote(loop->book,
+                   store_put_meta(loop->store, key,
+                                  (struct firn_bytes){text->at, text->n}, &err),
+                   &err);
 }
 
 void loop_costs_save(struct loop *loop)
 {
     struct firn_buf text = {0};
-    struct firn_error err = {0};
     livecosts_save(loop->desk.costs, &text);
-    if (text.n > 0)
-        book_wrote(loop->book,
-                   store_put_meta(loop->store, "costs",
-                                  (struct firn_bytes){text.at, text.n}, &err),
-                   &err);
+    save(loop, "costs", &text);
+    buf_clear(&text);
+    liveforecast_save_slowdowns(loop->desk.forecast, &text);
+    save(loop, "slowdowns", &text);
     buf_release(&text);
 }
 
@@ -172,8 +187,12 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
         (in_round == NULL && job->ask.is_elastic))
         return;
-    livecosts_add(loop->desk.costs, app_of(job), LIVECOST_ESTIMATE,
-                  1 / pace->rate);
+    struct livecosts *costs = loop->desk.costs;
+    double around_s =
+        fmax(livecosts_mean(costs, app_of(job), LIVECOST_START), 0) +
+        fmax(livecosts_mean(costs, app_of(job), LIVECOST_END), 0);
+    livecosts_add(costs, app_of(job), LIVECOST_ESTIMATE,
+                  1 / pace->rate + around_s / track->duration_s);
 }
 
 void loop_costs_ended(struct loop *loop, const struct live_job *job,
@@ -229,17 +248,32 @@ double desk_pace(const struct desk *desk, const struct live_job *job,
     return clock > 1 ? track->rate / clock : track->rate;
 }
 
+/* The least share of a duration that is training, whatever was measured. */
+static const double TRAINING_LEAST = 0.1;
+
+double desk_share_of_training(const struct desk *desk, const char *app,
+                              double duration_s)
+{
+    double wrong = livecosts_own_mean(desk->costs, app, LIVECOST_ESTIMATE);
+    double around_s =
+        fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0) +
+        fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
+    if (!(duration_s > 0))
+        return 1;
+    return fmax((wrong > 0 ? wrong : 1) - around_s / duration_s,
+                TRAINING_LEAST);
+}
+
 double desk_training_s(const struct desk *desk, const struct live_job *job,
                        double duration_s, double *start_s, double *end_s)
 {
     const char *app = app_of(job);
-    double wrong = livecosts_own_mean(desk->costs, app, LIVECOST_ESTIMATE);
     *start_s = *end_s = 0;
     if (!(job->ask.duration_s > 0))
         return duration_s;
     *start_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0);
     *end_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
-    return wrong > 0 ? duration_s * wrong : duration_s;
+    return duration_s * desk_share_of_training(desk, app, duration_s);
 }
 
 void desk_costs(const struct desk *desk, const struct firn_job *job,

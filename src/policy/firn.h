@@ -31,7 +31,7 @@ enum {
 };
 
 struct one_rules {
-    double alpha, horizon_s, keep, weight;
+    double alpha, alpha_rigid, horizon_s, keep, weight;
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;

@@ -94,6 +94,34 @@ static void the_nearest_kind_counts(void **unused)
     livehistory_free(h);
 }
 
+/* Durations of the application were wrong by 1.1: 110 and 55 s from the start
+ * to the end, of which 20 s come before the first step and 5 behind the last. So
+ * a is done after 110 s and b, which waits for it, after 165. A user whose
+ * durations are right gets no start on top of them: c takes 100 s in all. */
+static void a_users_duration_has_the_start_and_the_end_in_it(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct livecosts *costs = s.loop->desk.costs;
+    livecosts_add(costs, "mine", LIVECOST_START, 20);
+    livecosts_add(costs, "mine", LIVECOST_END, 5);
+    livecosts_add(costs, "mine", LIVECOST_ESTIMATE, 1.1);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_submit(&s, "b", SOFT "app: mine\nduration: 50s");
+    loopscene_submit(&s, "c", SOFT "app: other\nduration: 100s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 110) < 1);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 110) < 1);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 165) < 1);
+    assert_true(fabs(number(eta(&s, "c"), "finish_s", 0) - 265) < 1);
+    const struct desk *desk = &s.loop->desk;
+    assert_true(fabs(desk_share_of_training(desk, "mine", 50) - 0.6) < 1e-9);
+    assert_true(fabs(desk_share_of_training(desk, "mine", 5) - 0.1) < 1e-9);
+    assert_true(fabs(desk_share_of_training(desk, "other", 100) - 0.75) < 1e-9);
+    loopscene_close(&s);
+}
+
 static void a_job_beyond_its_guess_is_taken_to_need_more(void **unused)
 {
     (void)unused;
@@ -179,6 +207,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(those_that_wait_learn_from_those_that_ended),
         CASE(the_nearest_kind_counts),
+        CASE(a_users_duration_has_the_start_and_the_end_in_it),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
         CASE(no_eta_is_given_behind_a_job_of_unknown_duration),
         CASE(a_queue_without_durations_is_not_guessed),

@@ -65,8 +65,21 @@ static void without_alpha_length_does_not_count(void **unused)
     (void)unused;
     struct scene *scene = open_scene("1 node x 4 gpus; A wants 4 for 10000; "
                                      "B wants 4 for 100",
-                                     "firn.alpha=0");
+                                     "firn.alpha=0 firn.alpha-rigid=0");
     expect(scene, 0, "A: n0[0-3]  B: -");
+    scene_free(scene);
+}
+
+/* A as a whole does eight times the work of B in a second. */
+static void a_long_gang_does_not_go_before_a_short_job(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 8 gpus; A wants 8 for 1000; B wants 1 for 100";
+    struct scene *scene = open_scene(text, NULL);
+    expect(scene, 0, "A: -  B: n0[0]");
+    scene_free(scene);
+    scene = open_scene(text, "firn.alpha-rigid=0.35");
+    expect(scene, 0, "A: n0[0-7]  B: -");
     scene_free(scene);
 }
 
@@ -415,6 +428,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_job_with_less_work_left_goes_first),
         cmocka_unit_test(without_alpha_length_does_not_count),
+        cmocka_unit_test(a_long_gang_does_not_go_before_a_short_job),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_guest_keeps_its_place),
