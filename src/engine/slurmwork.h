@@ -16,6 +16,7 @@
  *     slurm_poll.c                 when Slurm is asked, where answers go
  *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
+ *     slurm_times.c                when attempts began and ended, by Slurm
  *     slurm_reason.c, _pending.c   the kinds of its reasons, and what follows
  *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
@@ -189,6 +190,12 @@ struct slurm_bar {
     char why[SLURM_EXCERPT + 32];
 };
 
+/* An attempt that is over and whose times the host has: slurm_times.c. */
+struct slurm_timed {
+    int64_t job, attempt, slurm_id;
+    bool is_listed; /* by the last answer of squeue */
+};
+
 struct slurm_inbox;
 struct slurm_ahead;
 struct launchfile;
@@ -225,6 +232,8 @@ struct slurm {
     VEC(struct slurm_release) releases;
     VEC(struct slurm_orphan) orphans;
     VEC(struct slurm_return) returns;
+    VEC(struct slurm_timed) timed;
+    VEC(const char *) users; /* names in events of times, in `text` */
     char why[SLURM_WHYS][200];
     unsigned nwhy;
     VEC(struct slurm_bar) bars;
@@ -452,6 +461,11 @@ enum slurm_pending {
 enum slurm_pending slurm_pending_of(const char *reason);
 /* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */
 void slurm_pending_look(struct slurm *slurm, bool is_sure);
+
+/* --- slurm_times.c -------------------------------------------------------- */
+
+/* Reports the times of attempts that are over, by squeue's answer. */
+void slurm_times_take(struct slurm *slurm, const struct slurm_jobs *jobs);
 
 /* --- slurm_estimate.c: when Slurm expects to start a job ------------------ */
 
