@@ -26,7 +26,7 @@
  *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
  *     slurm_ahead.c                what Slurm will not allow
- *     slurm_limits.c               what a partition allows
+ *     slurm_limits.c slurm_qos.c   what a partition and QOS allow
  *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_users.c                as which user
@@ -46,6 +46,7 @@
 #include "engine/resizefile.h"
 #include "engine/roster.h"
 #include "engine/slurm_pilot_table.h"
+#include "engine/slurmrules.h"
 #include "engine/slurmtext.h"
 
 /* Tags of commands. */
@@ -198,6 +199,7 @@ struct slurm_timed {
 
 struct slurm_inbox;
 struct slurm_ahead;
+struct slurm_qos;
 struct launchfile;
 enum { SLURM_WHYS = 64 }; /* texts of events that are not read yet */
 
@@ -251,6 +253,8 @@ struct slurm {
     bool is_from_file; /* the nodes come from slurm_kept.c, not from Slurm */
 
     struct slurm_ahead *ahead; /* slurm_ahead.c's own */
+    struct slurm_qos *qos;     /* slurm_qos.c's own */
+    char partition_qos[64];    /* "": the partition has none */
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
 
@@ -393,6 +397,25 @@ enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
 void slurm_limits_read(struct slurm *slurm, const char *line);
 bool slurm_limits_allow(const struct slurm *slurm, const char *account);
 
+/* --- slurm_qos.c: limits of QOS --------------------------------------------
+ */
+
+void slurm_qos_open(struct slurm *slurm);
+void slurm_qos_close(struct slurm *slurm);
+/* Answers of scontrol and sacctmgr. True: they differ from those before. */
+bool slurm_qos_take(struct slurm *slurm, struct firn_bytes text);
+bool slurm_qos_defaults(struct slurm *slurm, const char *cluster,
+                        struct firn_bytes text);
+/* The limits for a job of this association that names this QOS ("": none), as
+ * associations with the names of the limits. */
+struct slurm_qos_limits {
+    struct slurm_assoc at[6];
+    size_t n;
+};
+void slurm_qos_limits(const struct slurm *slurm, const char *named,
+                      const struct slurm_assoc *assoc,
+                      struct slurm_qos_limits *out);
+
 /* --- slurm_ahead.c: what Slurm will not allow ------------------------------
  */
 
@@ -408,6 +431,9 @@ double slurm_ahead_due_s(const struct slurm *slurm);
 void slurm_ahead_take(struct slurm *slurm, const struct command_done *done);
 void slurm_ahead_close(struct slurm *slurm);
 /* For a job that may be waiting. Adds nodes to slurm->barred. */
+/* The longest time limit that association and QOS allow a job; 0: any. */
+double slurm_ahead_wall_s(const struct slurm *slurm,
+                          const struct firn_launch *launch);
 void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
                         const struct firn_launch *launch,
                         struct slurm_bounds *out);

@@ -87,12 +87,19 @@ send()
     more='checkpoint: {grace: 2}'
     gpus=$((drawn % 2 + 1))
     draw 8
-    setpriv --reuid "$1" --regid "$(id -g "$1")" --init-groups curl -sf \
-        --max-time 60 --unix-socket "$socket" \
+    setpriv --reuid "$1" --regid "$(id -g "$1")" --init-groups curl -s \
+        --max-time 60 --unix-socket "$socket" -w ' %{http_code}' \
         -H 'Content-Type: application/yaml' --data-binary "run: [$lab/job, \"$drawn\"]
 gpus: $gpus
-$more" http://firn/v1/jobs >/dev/null || return 1
-    nsent=$((nsent + 1))
+$more" http://firn/v1/jobs >"$tmp/answer" 2>&1
+    rc=$?
+    case $(cat "$tmp/answer") in
+    *' 201') nsent=$((nsent + 1)) && return ;;
+    esac
+    nrefused=$((nrefused + 1))
+    kill -0 "$daemon" || fail "firnd has ended"
+    echo "# $(date -u +%T) a job of $1 was not taken: $rc $(cat "$tmp/answer")"
+    [ $nrefused -lt 20 ]
 }
 
 foreign()
@@ -138,7 +145,7 @@ trouble()
     esac
 }
 
-nsent=0 nforeign=0 npreempt=0 ndrains=0 nbooked=0 nkills=0
+nsent=0 nrefused=0 nforeign=0 npreempt=0 ndrains=0 nbooked=0 nkills=0
 began=$(date +%s)
 all=$((nusers * njobs))
 while now=$(($(date +%s) - began)) && [ $now -lt "$span" ]; do
@@ -250,7 +257,7 @@ compare()
             exit n == 0 || nmissing > 0 || nfar > 0 }' "$tmp/ours" "$tmp/slurm" >"$tmp/compared"
 }
 echo "# $nsent jobs of $nusers users, $nstarts starts, $nend ends; $nforeign foreign jobs,"
-echo "# $npreempt preemptions, $ndrains drains, $nbooked reservations, $nkills kills of firnd"
+echo "# $npreempt preemptions, $ndrains drains, $nbooked reservations, $nkills kills of firnd, $nrefused submissions refused"
 await "the accounts differ: $(compare; cat "$tmp/compared")" compare
 cat "$tmp/compared"
 # GPU-seconds of each user.
