@@ -88,17 +88,26 @@ static double moment_bytes(const struct firn_peak_job *job, double size)
     return optimizers[job->optimizer].moments * size;
 }
 
-static void fill_frozen(const struct firn_peak_job *job,
-                        const struct peak_sizes *s, const struct peak_share *p,
+static void fill_frozen(const struct peak_sizes *s, const struct peak_share *p,
                         double shards, double *always)
 {
     double base = p->model + p->experts - p->packed;
     always[FIRN_TERM_FROZEN] =
         (base * s->frozen + p->packed * packed_bytes) / shards;
     always[FIRN_TERM_ADAPTERS] = p->adapters * s->adapter / shards;
-    if (job->adapter == FIRN_ADAPTER_QLORA) /* one matrix unpacked */
-        always[FIRN_TERM_CASTS] =
-            (double)job->arch.hidden * job->arch.ffn * s->c / job->tp;
+}
+
+/* The largest matrix of a layer, which 4 bits unpack for its products. */
+static double unpacked_bytes(const struct firn_peak_job *job,
+                             const struct peak_sizes *s)
+{
+    const struct firn_arch *a = &job->arch;
+    double wide = a->ffn > 0 ? a->ffn : a->expert_ffn;
+    if (job->adapter != FIRN_ADAPTER_QLORA)
+        return 0;
+    if (a->is_fused_qkv && a->is_gated)
+        wide *= 2; /* gate and up are one */
+    return a->hidden * wide * s->c / job->tp;
 }
 
 /* The allocator gives tensors from 10 MiB on blocks of 2 MiB, and does not
@@ -154,13 +163,16 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
     double by_weight = job->zero >= 3 ? d : 1;
     if (s->is_frozen) {
         trained = p->adapters;
-        fill_frozen(job, s, p, by_weight, f.always);
+        fill_frozen(s, p, by_weight, f.always);
+        f.unpacked = unpacked_bytes(job, s);
     } else {
         f.always[FIRN_TERM_WEIGHTS] = all * s->weight / by_weight;
     }
     f.always[FIRN_TERM_GATHERED] = gathered_bytes(job, s, p);
     double rests = job->zero > 0 ? 0 : layer_rests(job, s->weight, p->layers);
-    double copies = s->is_frozen ? 1 : 1 + optimizers[job->optimizer].moments;
+    double copies = 1;
+    if (!s->is_frozen && !job->offloads_optimizer)
+        copies += optimizers[job->optimizer].moments;
     f.always[FIRN_TERM_WORKSPACE] =
         constants->workspace_mib * MIB + copies * rests;
     f.rests = s->is_frozen ? 0 : rests;
@@ -175,7 +187,8 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
         if (job->mode == FIRN_MODE_BF16_MASTER && !s->is_frozen)
             f.scratch += 4 * trained / by_state; /* gradients in fp32 */
     }
-    f.step_copies = optimizers[job->optimizer].all;
+    f.step_copies =
+        job->offloads_optimizer ? 0 : optimizers[job->optimizer].all;
     f.gradients = trained * s->grad / by_grad;
     if (!s->is_frozen) {
         f.head_gradient = p->head * s->grad / by_grad;
