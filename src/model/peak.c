@@ -364,17 +364,11 @@ static void open_stage(struct counting *n, int stage,
 
 /* --- the answer ----------------------------------------------------------- */
 
-/* Rows like it were measured: one GPU, the library's loss. */
+/* Rows like it were measured: one GPU, no fp32 weights beside. */
 static bool is_measured(const struct firn_peak_job *job)
 {
-    bool is_one = job->tp == 1 && job->dp == 1 && job->pp == 1 && job->ep == 1;
-    bool is_mode = job->mode <= FIRN_MODE_BF16;
-    bool is_adapter = job->adapter != FIRN_ADAPTER_DORA;
-    bool is_optimizer =
-        job->optimizer <= FIRN_OPT_ADAM_8BIT || job->optimizer == FIRN_OPT_SGD;
-    return is_one && is_mode && is_adapter && is_optimizer &&
-           job->loss == FIRN_LOSS_PLAIN &&
-           job->recompute != FIRN_RECOMPUTE_SELECTIVE;
+    return job->tp == 1 && job->dp == 1 && job->pp == 1 && job->ep == 1 &&
+           job->mode <= FIRN_MODE_BF16;
 }
 
 /* The allocator holds more than the tensors: blocks left by the loss and by

@@ -73,7 +73,7 @@ static const struct {
 } optimizers[FIRN_OPTS] = {
     [FIRN_OPT_ADAMW] = {2, 0, 2},       [FIRN_OPT_ADAMW_FOREACH] = {2, 1, 0},
     [FIRN_OPT_ADAMW_FUSED] = {2, 0, 0}, [FIRN_OPT_ADAM_8BIT] = {0, 0, 0},
-    [FIRN_OPT_ADAFACTOR] = {0, 0, 3},   [FIRN_OPT_LION] = {1, 0, 2},
+    [FIRN_OPT_ADAFACTOR] = {0, 0, 2},   [FIRN_OPT_LION] = {0, 0, 0},
     [FIRN_OPT_SGD] = {1, 0, 0},         [FIRN_OPT_SGD_PLAIN] = {0, 0, 0},
 };
 
@@ -81,6 +81,8 @@ static double moment_bytes(const struct firn_peak_job *job, double size)
 {
     if (job->optimizer == FIRN_OPT_ADAM_8BIT)
         return 2 + 2 * 4.0 / 256; /* a byte each, a scale for 256 */
+    if (job->optimizer == FIRN_OPT_LION)
+        return 4; /* bitsandbytes': in fp32 whatever the weights are in */
     if (job->optimizer == FIRN_OPT_ADAFACTOR)
         return 4 * (1.0 / job->arch.hidden +
                     1.0 / (job->arch.ffn > 0 ? job->arch.ffn
@@ -203,9 +205,12 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
     if (s->is_amp) {
         /* Autocast does not reach the experts' kernel. */
         double untied = job->arch.is_tied ? 0 : p->embed;
-        f.casts = job->zero >= 3 ? 0 : 2 * (p->model - untied);
+        double cast = p->model - untied - fmin(p->packed, p->model);
+        f.casts = job->zero >= 3 ? 0 : 2 * fmax(0, cast);
         f.head_cast = 2 * (job->arch.is_tied ? p->embed : p->head);
         f.layer_cast = 2 * fmax(0, p->one_layer - p->experts / p->layers);
+        if (job->adapter == FIRN_ADAPTER_QLORA)
+            f.layer_cast = 0; /* its matrices are unpacked instead */
     }
     for (int i = 0; i < FIRN_TERMS; i++)
         f.total += f.always[i];
@@ -230,7 +235,7 @@ struct peak_logits peak_logits_of(const struct firn_peak_job *job,
         return l;
     }
     if (job->loss == FIRN_LOSS_FUSED) {
-        l.forward = l.backward = l.head = 12.0 / 8;
+        l.forward = l.backward = l.head = 10.0 / 8;
         return l;
     }
     l.forward = s->c == 4 ? 8 : is_upcast ? 10 : 4;
