@@ -597,6 +597,9 @@ void loop_event(struct loop *loop, const struct firn_event *event)
     case FIRN_EVENT_INBOX:
         loop_inbox_event(loop, event->inbox);
         break;
+    case FIRN_EVENT_TIMES:
+        loop_attempt_times(loop, event);
+        break;
     default:
         on_job_event(loop, event);
     }

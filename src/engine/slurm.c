@@ -119,6 +119,8 @@ static void close_engine(void *state)
     vec_release(&slurm->releases);
     vec_release(&slurm->orphans);
     vec_release(&slurm->returns);
+    vec_release(&slurm->timed);
+    vec_release(&slurm->users);
     vec_release(&slurm->hosts);
     vec_release(&slurm->names);
     buf_release(&slurm->spec);

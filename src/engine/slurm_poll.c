@@ -34,6 +34,7 @@ static bool is_busy(const struct slurm *slurm)
 
 static void ask_queue(struct slurm *slurm, double now_s)
 {
+    static const char *const env[] = {SLURM_QUEUE_ENV, NULL};
     char format[64];
     uint64_t drawn = 0;
     const char *argv[] = {
@@ -48,9 +49,10 @@ static void ask_queue(struct slurm *slurm, double now_s)
              slurm->queue_mark);
     slurm->queue_asked_s = now_s;
     slurm->queue_due_s = INFINITY;
-    slurm_run(
-        slurm, argv,
-        &(struct command){.limit_s = slurm_answer_s, .tag = SLURM_CMD_QUEUE});
+    slurm_run(slurm, argv,
+              &(struct command){.env = env,
+                                .limit_s = slurm_answer_s,
+                                .tag = SLURM_CMD_QUEUE});
 }
 
 static void ask_nodes(struct slurm *slurm)

@@ -17,6 +17,7 @@
  *     slurm_chain.c                a further allocation that ends soon
  *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
+ *     slurm_times.c                when attempts began and ended, by Slurm
  *     slurm_reason.c, _pending.c   the kinds of its reasons, and what follows
  *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
@@ -26,7 +27,7 @@
  *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
  *     slurm_ahead.c                what Slurm will not allow
- *     slurm_limits.c               what a partition allows
+ *     slurm_limits.c slurm_qos.c   what a partition and QOS allow
  *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_users.c                as which user
@@ -46,6 +47,7 @@
 #include "engine/resizefile.h"
 #include "engine/roster.h"
 #include "engine/slurm_pilot_table.h"
+#include "engine/slurmrules.h"
 #include "engine/slurmtext.h"
 
 /* Tags of commands. */
@@ -197,8 +199,15 @@ struct slurm_bar {
     char why[SLURM_EXCERPT + 32];
 };
 
+/* An attempt that is over and whose times the host has: slurm_times.c. */
+struct slurm_timed {
+    int64_t job, attempt, slurm_id;
+    bool is_listed; /* by the last answer of squeue */
+};
+
 struct slurm_inbox;
 struct slurm_ahead;
+struct slurm_qos;
 struct launchfile;
 enum { SLURM_WHYS = 64 }; /* texts of events that are not read yet */
 
@@ -233,6 +242,8 @@ struct slurm {
     VEC(struct slurm_release) releases;
     VEC(struct slurm_orphan) orphans;
     VEC(struct slurm_return) returns;
+    VEC(struct slurm_timed) timed;
+    VEC(const char *) users; /* names in events of times, in `text` */
     char why[SLURM_WHYS][200];
     unsigned nwhy;
     VEC(struct slurm_bar) bars;
@@ -250,6 +261,8 @@ struct slurm {
     bool is_from_file; /* the nodes come from slurm_kept.c, not from Slurm */
 
     struct slurm_ahead *ahead; /* slurm_ahead.c's own */
+    struct slurm_qos *qos;     /* slurm_qos.c's own */
+    char partition_qos[64];    /* "": the partition has none */
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
 
@@ -395,6 +408,25 @@ enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
 void slurm_limits_read(struct slurm *slurm, const char *line);
 bool slurm_limits_allow(const struct slurm *slurm, const char *account);
 
+/* --- slurm_qos.c: limits of QOS --------------------------------------------
+ */
+
+void slurm_qos_open(struct slurm *slurm);
+void slurm_qos_close(struct slurm *slurm);
+/* Answers of scontrol and sacctmgr. True: they differ from those before. */
+bool slurm_qos_take(struct slurm *slurm, struct firn_bytes text);
+bool slurm_qos_defaults(struct slurm *slurm, const char *cluster,
+                        struct firn_bytes text);
+/* The limits for a job of this association that names this QOS ("": none), as
+ * associations with the names of the limits. */
+struct slurm_qos_limits {
+    struct slurm_assoc at[6];
+    size_t n;
+};
+void slurm_qos_limits(const struct slurm *slurm, const char *named,
+                      const struct slurm_assoc *assoc,
+                      struct slurm_qos_limits *out);
+
 /* --- slurm_ahead.c: what Slurm will not allow ------------------------------
  */
 
@@ -410,6 +442,9 @@ double slurm_ahead_due_s(const struct slurm *slurm);
 void slurm_ahead_take(struct slurm *slurm, const struct command_done *done);
 void slurm_ahead_close(struct slurm *slurm);
 /* For a job that may be waiting. Adds nodes to slurm->barred. */
+/* The longest time limit that association and QOS allow a job; 0: any. */
+double slurm_ahead_wall_s(const struct slurm *slurm,
+                          const struct firn_launch *launch);
 void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
                         const struct firn_launch *launch,
                         struct slurm_bounds *out);
@@ -463,6 +498,11 @@ enum slurm_pending {
 enum slurm_pending slurm_pending_of(const char *reason);
 /* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */
 void slurm_pending_look(struct slurm *slurm, bool is_sure);
+
+/* --- slurm_times.c -------------------------------------------------------- */
+
+/* Reports the times of attempts that are over, by squeue's answer. */
+void slurm_times_take(struct slurm *slurm, const struct slurm_jobs *jobs);
 
 /* --- slurm_estimate.c: when Slurm expects to start a job ------------------ */
 

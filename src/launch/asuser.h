@@ -20,7 +20,8 @@
  *     folder, of firnd's user or of this user, reached by no link.
  * (2) The command is DIR/sbatch or DIR/scancel, its arguments are of the closed
  *     list (engine/launchslurm.h), its environment and script are made here.
- * (3) It runs as the user, without a way back (engine/identity.h).
+ * (3) It runs as the user, without a way back (engine/identity.h), and so does
+ *     the process that starts it and answers.
  */
 #ifndef LAUNCH_ASUSER_H
 #define LAUNCH_ASUSER_H
