@@ -18,6 +18,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/vec.h"
+#include "engine/launchslurm.h"
 #include "launch/jobfolder.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -135,16 +136,19 @@ static void add_quoted(struct firn_buf *out, const char *text)
     buf_putc(out, '\'');
 }
 
-/* The batch script: the attempt's supervisor. */
+/* The batch script: the attempt's supervisor, or what keeps a further
+ * allocation for it. */
 static void write_script(const struct launch_slurm *slurm,
                          const struct launchmsg *msg, struct firn_buf *out)
 {
     struct firn_buf folder = {0};
+    const struct launchslurm_job job = {msg->job, msg->attempt};
+    bool is_pilot = launchslurm_is_pilot(msg->words, &job);
     buf_printf(&folder, "%s/control/%d/epoch-%lld", slurm->state, msg->job,
                (long long)msg->attempt);
     buf_puts(out, "#!/bin/sh\nexec ");
     add_quoted(out, slurm->shepherd);
-    buf_puts(out, " --shepherd-slurm ");
+    buf_puts(out, is_pilot ? " --pilot " : " --shepherd-slurm ");
     add_quoted(out, folder.at);
     buf_putc(out, '\n');
     buf_release(&folder);

@@ -8,6 +8,10 @@
  *     STATE/control/N/lock, workers 660
  *     STATE/control/N/epoch-M      2770   launch, ask, and what it writes
  *
+ * A further allocation of an attempt (engine/slurm_pilot.c) is submitted the
+ * same way; what firnd writes later into that folder, such as `resize`, the
+ * user may read there.
+ *
  * STATE/control/N, with the fence, and everything of other jobs stays firnd's.
  * A user can thus spoil the end of the user's own job and nothing else: which
  * GPUs it has is up to Slurm.
