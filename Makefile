@@ -628,6 +628,7 @@ soak: all $(TESTS) $(E2EPROGS) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) deb-test
+	$(Q)$(MAKE) vm-test
 	$(Q)$(MAKE) slow
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz-soak FUZZ_S=600
@@ -678,6 +679,11 @@ deb:
 deb-test: deb
 	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh \
 	    tests/deb/admin.sh
+
+# The same in a virtual machine (qemu), whose kernel has control groups of
+# version 2: limits, closed GPUs, upgrade, removal.
+vm-test: deb $(FAKENVML)
+	$(Q)FIRN_SOAK=1 $(RUN) -v -t 7200 tests/deb/vm.sh
 
 PYTHON ?= python3
 
@@ -791,6 +797,7 @@ help:
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make deb        Debian packages, into $(BUILD)/deb'
 	@echo 'make deb-test   installs, upgrades and purges them in a bare Debian (root)'
+	@echo 'make vm-test    the same in a virtual machine: control groups v2 (root, qemu)'
 	@echo 'make site       the pages as a static folder with a search, into build/site'
 	@echo 'make wheel      a wheel of the Python package, into $(WHEELS)'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
@@ -804,7 +811,7 @@ FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
-        site wheel man deb deb-test install \
+        site wheel man deb deb-test vm-test install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \
