@@ -497,8 +497,8 @@ static void look_at_guest(struct slurm *slurm, struct slurmjob *job)
 
 static void warn_if_slow(struct slurm *slurm, struct slurmjob *job)
 {
-    bool is_adopted = job->base.began_s <= 0; /* since when is not known */
-    if (job->is_slow || job->base.phase != FIRN_PHASE_STARTING || is_adopted ||
+    if (job->is_slow || job->base.phase != FIRN_PHASE_STARTING ||
+        job->base.began_s <= 0 || /* an earlier firnd's: not known since when */
         slurm_now_s(slurm) < job->base.began_s + slow_s)
         return;
     job->is_slow = true;

@@ -73,6 +73,8 @@ static const struct firn_option options[] = {
                 "seconds over which a restart must pay"),
     FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),
+    FIRN_NUMBER(struct one, rules.keep_queue, "keep-queue", "3", 0, 100,
+                "how many times more if a job waits for each one that runs"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,

@@ -218,6 +218,31 @@ static void a_change_must_pay_for_its_restart(void **unused)
     }
 }
 
+/* On twice the GPUs the 300 s that are left of A take half as long and a
+ * restart of 30 s; Z waits for all GPUs. */
+static void a_change_must_save_more_while_jobs_wait(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *waits, *settings, *after;
+    } cases[] = {
+        {"", NULL, "A: n0[0-3]"},
+        {"; Z wants 4 for 100000", NULL, "A: n0[0-1]  Z: -"},
+        {"; Z wants 4 for 100000", "firn.keep-queue=0", "A: n0[0-3]  Z: -"},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct firn_buf text = {0};
+        buf_printf(&text,
+                   "1 node x 4 gpus; A wants 2 from 1 to 4 for 1000 did 700 on "
+                   "n0[0-1]%s",
+                   cases[i].waits);
+        struct scene *scene = open_scene(text.at, cases[i].settings);
+        expect(scene, 1, cases[i].after);
+        scene_free(scene);
+        buf_release(&text);
+    }
+}
+
 /* Short jobs come every 100 s and would each take GPUs from A and give them
  * back; A may be restarted twice an hour. */
 static void a_job_is_restarted_no_more_often_than_allowed(void **unused)
@@ -439,6 +464,7 @@ int main(void)
         cmocka_unit_test(a_guest_starts_beside_a_host_that_ends_soon),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
+        cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
         cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),
