@@ -430,8 +430,8 @@ def main():
     whatif = judge_whatif(rows)
     eta, plan, hits = (mean([row[key] for row in rows.values() if row[key] == row[key]])
                        for key in ("eta", "plan", "hits"))
-    print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, plan {plan:.4f}, whatif {whatif:.4f}, "
-          f"ends in the range {hits:.3f}")
+    print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, "
+          f"plan {plan:.4f}, whatif {whatif:.4f}, ends in the range {hits:.3f}")
     misses = [miss for miss in (eta, plan, whatif) if miss == miss]
     failed = args.bar and (max(misses) > args.bar / 100 or hits < args.in_range)
     if args.keep or failed:
