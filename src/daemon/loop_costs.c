@@ -156,6 +156,8 @@ void loop_costs_resized(struct loop *loop, const struct live_job *job,
     struct livecosts *costs = loop->desk.costs;
     const char *app = app_of(job);
     track->change = (struct change){0};
+    if (event->stays)
+        return;
     if (!event->is_resized) { /* from now on it is stopped */
         loop_costs_ordered(loop, job, track);
         return;
