@@ -25,6 +25,10 @@ would have done. Three tables:
           over that of the live run under the other; `net` without what the
           machine was faster or slower in that run
 
+`slower` is the training time of the jobs over that of their virtual GPUs: above
+about 1.1 the machine was too busy for the trainers to keep up, and no forecast can
+know that.
+
 --bar P ends with status 1 where a mean over all policies is above P percent, or
 the ranges hold less than nine of ten ends (--in-range). Python's standard library only.
 """
@@ -121,10 +125,14 @@ class Trainers:
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
                 "--start", str(start), "--turns", self.turns, "--quiet", "1"]
 
+    def training_s(self, job):
+        """Seconds of a GPU, from the first step to the last."""
+        return job.units * 16 * self.apps[job.app][0] * 1e-3
+
     def alone_s(self, job):
         """What the job's user says: right but for a tenth of a second or two."""
-        pace, start = self.apps[job.app][:2]
-        return (start + job.units * 16 * pace) * 1e-3 + 0.1
+        start = self.apps[job.app][1]
+        return start * 1e-3 + self.training_s(job) + 0.1
 
 
 class Torch:
@@ -152,6 +160,10 @@ class Torch:
         return ["env", "CUDA_VISIBLE_DEVICES=0", sys.executable, program, "--device",
                 self.device, "--tiny", "--model", self.apps[job.app][0], "--steps",
                 str(max(10, round(job.units)))]
+
+    def training_s(self, job):
+        del job
+        return float("nan")  # nobody knows
 
     def alone_s(self, job):
         return 6 + job.units / self.apps[job.app][1]
@@ -373,15 +385,16 @@ def one_policy(args, policy, kind, root):
     errors, signs, hits = judge_eta(jobs, told)
     by_plan = judge_plans(jobs, plans)
     jct_s = mean([job["ended_s"] - job["submitted_s"] for job in jobs.values()])
+    work_s = work_of(firnd)
+    slower = work_s / sum(kind.training_s(job) for job in queue)
     print(f"{policy},{len(errors)},{mean(errors):.4f},{mean(signs):+.4f},{mean(hits):.3f},"
           f"{len(by_plan)},{mean([abs(e) for e in by_plan]):.4f},{mean(by_plan):+.4f},"
-          f"{jct_s:.3f}", flush=True)
+          f"{jct_s:.3f},{slower:.3f}", flush=True)
     answer = firnd.firn("whatif", "--policy", args.policies, "-o", "json",
                         "--trace", f"last-{time.time() - began + 0.3:.1f}s")
     if answer.returncode != 0:
         raise SystemExit("firn whatif: " + answer.stderr)
     whatif = {row["policy"]: row["jct_mean_s"] for row in json.loads(answer.stdout)["results"]}
-    work_s = work_of(firnd)
     if args.show:
         print(firnd.call("GET", "/trace?costs=1"), firnd.call("GET", "/costs"))
     with open(os.path.join(folder, "told.json"), "w", encoding="utf-8") as file:
@@ -421,7 +434,7 @@ def main():
     warm_up(args, kind, warm, int(args.gpus.split("x")[1].split(":")[0]))
     rows = {}
     print("policy,forecasts,eta_error,eta_bias,in_range,plans,plan_error,plan_bias,"
-          "jct_mean_s", flush=True)
+          "jct_mean_s,slower", flush=True)
     for policy in args.policies.split(","):
         if time.time() - begin > args.seconds:
             print(f"# no time for {policy}")
@@ -430,8 +443,8 @@ def main():
     whatif = judge_whatif(rows)
     eta, plan, hits = (mean([row[key] for row in rows.values() if row[key] == row[key]])
                        for key in ("eta", "plan", "hits"))
-    print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, plan {plan:.4f}, whatif {whatif:.4f}, "
-          f"ends in the range {hits:.3f}")
+    print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, "
+          f"plan {plan:.4f}, whatif {whatif:.4f}, ends in the range {hits:.3f}")
     misses = [miss for miss in (eta, plan, whatif) if miss == miss]
     failed = args.bar and (max(misses) > args.bar / 100 or hits < args.in_range)
     if args.keep or failed:

@@ -142,7 +142,7 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
         double start_s, end_s;
         desk_training_s(desk, job, 0, &start_s, &end_s);
         left.left_s =
-            fmax(rest_s / desk_pace(desk, job, track) - since_s, 0) + end_s;
+            fmax(rest_s / desk_pace(desk, job, track) + end_s - since_s, 0);
         return left;
     }
     if (track->open_attempt != 0 && desk_job(desk, track) == NULL) {

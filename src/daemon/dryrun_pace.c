@@ -216,10 +216,12 @@ void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
         return;
     double done_s =
         track->mark_done_s + pace * fmax(dry->now_s - track->mark_s, 0);
+    double last_s = /* its last step, which may be over */
+        track->mark_s + (job->spec.duration_s - track->mark_done_s) / pace;
     if (job->held.is_shared && pace_of(dry, job) != NULL)
         pace_of(dry, job)->alone =
             desk_pace_alone(&dry->loop->desk, live, track);
     report(dry, job,
            &(struct firn_report){fmin(done_s, job->spec.duration_s), pace,
-                                 dry->now_s});
+                                 fmin(last_s, dry->now_s)});
 }

@@ -195,7 +195,7 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
     if (job->attempt == 1 && !track->was_beside) /* with slow first steps */
         all_s = dock_now_s(&loop->dock) - track->opened_s;
     livecosts_add(costs, app_of(job), LIVECOST_ESTIMATE,
-                  all_s / track->duration_s);
+                  all_s / job->ask.duration_s);
 }
 
 void loop_costs_ended(struct loop *loop, const struct live_job *job,

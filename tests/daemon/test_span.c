@@ -178,6 +178,49 @@ a_job_is_slowed_from_the_first_step_of_its_neighbour_on(void **unused)
     loopscene_close(&s);
 }
 
+/* It reported its last step 15 s ago, and jobs are gone 20 s behind that. */
+static void the_end_of_a_job_counts_from_its_last_step(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 20);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 40);
+    loopscene_report(&s, "a", 0.5, 0.8, 100);
+    loopscene_pass(&s, 40);
+    loopscene_report(&s, "a", 1, 0.8, 100);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 20) < 2);
+    loopscene_pass(&s, 15);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 5) < 2);
+    loopscene_close(&s);
+}
+
+/* Its user said 100 s; it was silent for 300, so that it was taken to need more
+ * and more, and took 410 in all: 4.1 times what its user said. */
+static void
+what_a_duration_was_wrong_by_is_that_of_the_users_word(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_turn(&s);
+    for (int i = 0; i < 6; i++)
+        loopscene_pass(&s, 50);
+    assert_true(in_round(&s, "a")->spec.duration_s > 250);
+    loopscene_report(&s, "a", 0.5, 1, 100);
+    loopscene_pass(&s, 100);
+    loopscene_report(&s, "a", 0.9, 1, 100);
+    loopscene_pass(&s, 10);
+    loopscene_done(&s, "a");
+    double wrong =
+        livecosts_own_mean(s.loop->desk.costs, "mine", LIVECOST_ESTIMATE);
+    assert_true(fabs(wrong - 4.1) < 0.1);
+    loopscene_close(&s);
+}
+
 /* Users of the application said a fifth of what their jobs took: 100 s are 500,
  * and a job that has run for 300 of them is not late. */
 static void
@@ -284,6 +327,8 @@ int main(void)
         CASE(the_nearest_kind_counts),
         CASE(a_users_duration_has_the_start_and_the_end_in_it),
         CASE(two_jobs_end_side_by_side),
+        CASE(what_a_duration_was_wrong_by_is_that_of_the_users_word),
+        CASE(the_end_of_a_job_counts_from_its_last_step),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
