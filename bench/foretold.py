@@ -26,7 +26,7 @@ would have done. Three tables:
           machine was faster or slower in that run
 
 --bar P ends with status 1 where a mean over all policies is above P percent, or
-the ranges hold less than nine of ten ends. Python's standard library only.
+the ranges hold less than nine of ten ends (--in-range). Python's standard library only.
 """
 import argparse
 import http.client
@@ -133,8 +133,7 @@ class Torch:
     a time do not fill a large GPU."""
 
     apps = {"cnn": ("cnn", 300, 1, 800, 2400),
-            "resnet": ("resnet18", 100, 1, 250, 700),
-            "gpt": ("gpt2-small", 100, 1, 250, 700)}
+            "resnet": ("resnet18", 100, 1, 250, 700)}
 
     def __init__(self, args, folder):
         del folder
@@ -335,6 +334,10 @@ def arguments():
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--limit", type=float, default=600, help="seconds of one queue")
     parse.add_argument("--bar", type=float, default=0, help="percent; 0: none")
+    parse.add_argument("--in-range", type=float, default=0.9,
+                       help="with --bar: ends that the ranges must hold")
+    parse.add_argument("--seconds", type=float, default=1e9,
+                       help="begin no queue later than this")
     parse.add_argument("--no-plan", dest="plan", action="store_false",
                        help="do not ask firn plan before each submit")
     parse.add_argument("--no-pairs", dest="pair_rounds", action="store_const", const=0,
@@ -397,6 +400,8 @@ def judge_whatif(rows):
     misses = []
     for history, row in rows.items():
         for policy, jct_s in row["whatif"].items():
+            if policy not in rows:
+                continue
             live = rows[policy]
             drift = live["work_s"] / row["work_s"]
             misses.append(abs(jct_s / live["jct_s"] - 1))
@@ -408,6 +413,7 @@ def judge_whatif(rows):
 
 def main():
     args = arguments()
+    begin = time.time()
     root = tempfile.mkdtemp(prefix="firn-foretold.")
     kind = (Torch if args.torch else Trainers)(args, root)
     warm = os.path.join(root, "warm")
@@ -417,13 +423,17 @@ def main():
     print("policy,forecasts,eta_error,eta_bias,in_range,plans,plan_error,plan_bias,"
           "jct_mean_s", flush=True)
     for policy in args.policies.split(","):
+        if time.time() - begin > args.seconds:
+            print(f"# no time for {policy}")
+            continue
         rows[policy] = one_policy(args, policy, kind, root)
     whatif = judge_whatif(rows)
     eta, plan, hits = (mean([row[key] for row in rows.values() if row[key] == row[key]])
                        for key in ("eta", "plan", "hits"))
-    print(f"# mean over policies: eta {eta:.4f}, plan {plan:.4f}, whatif {whatif:.4f}, "
+    print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, plan {plan:.4f}, whatif {whatif:.4f}, "
           f"ends in the range {hits:.3f}")
-    failed = args.bar and (max(eta, plan, whatif) > args.bar / 100 or hits < 0.9)
+    misses = [miss for miss in (eta, plan, whatif) if miss == miss]
+    failed = args.bar and (max(misses) > args.bar / 100 or hits < args.in_range)
     if args.keep or failed:
         print("# state: " + root)
     else:

@@ -407,8 +407,8 @@ static double least_error(const struct plantable *table, double r_s)
         if (row->plan.kind != PLAN_DATA || row->plan.recomputes)
             continue;
         again.recomputes = true;
-        double b = plantable_at(table, &again, table->rows[i].each,
-                                row->spot.nodes);
+        double b =
+            plantable_at(table, &again, table->rows[i].each, row->spot.nodes);
         if (isnan(b))
             continue;
         double off = fabs(b - r_s / row->plan.data - row->step_s);
