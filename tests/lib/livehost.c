@@ -208,7 +208,8 @@ static void keep(struct livehost *host, const struct firn_event *event)
         [FIRN_EVENT_LEFT] = "LEFT",      [FIRN_EVENT_DONE] = "DONE",
         [FIRN_EVENT_FAIL] = "FAIL",      [FIRN_EVENT_NODE_UP] = "UP",
         [FIRN_EVENT_NODE_DOWN] = "DOWN", [FIRN_EVENT_TAKEN] = "TAKEN",
-        [FIRN_EVENT_BARS] = "BARS",      [FIRN_EVENT_RESIZED] = "RESIZED"};
+        [FIRN_EVENT_BARS] = "BARS",      [FIRN_EVENT_RESIZED] = "RESIZED",
+        [FIRN_EVENT_TIMES] = "TIMES"};
     const char *word = event->kind == FIRN_EVENT_PHASE ? phases[event->phase]
                        : words[event->kind] != NULL    ? words[event->kind]
                                                        : "?";
