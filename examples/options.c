@@ -34,9 +34,12 @@ static const char usage[] =
     "                   at every epoch (language model)\n"
     "  --judge N        pictures or windows of the test data (1000)\n"
     "  --pace MS        milliseconds to sleep in every step\n"
-    "  --turns DIR      sleep in turn with other trainers on the same GPUs, "
-    "by\n"
-    "                   locks in DIR: a stand-in for a shared GPU\n"
+    "  --turns DIR      a virtual GPU, with files in DIR: a thread's step "
+    "takes\n"
+    "                   the pace by the clock, and beside another trainer "
+    "half\n"
+    "                   of that one's more, whatever the CPUs do meanwhile\n"
+    "  --start MS       the first step begins MS after the program\n"
     "  --quiet 1        print only the last line\n";
 
 void options_say(const char *program)
@@ -84,7 +87,7 @@ bool options_parse(struct options *o, int argc, char **argv)
         {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
         {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
         {"--base", NULL, &o->base},        {"--until", NULL, &until},
-        {"--turns", NULL, &o->turns},
+        {"--turns", NULL, &o->turns},      {"--start", &o->start_ms, NULL},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;

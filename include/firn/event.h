@@ -24,7 +24,8 @@ enum firn_event_kind {
     FIRN_EVENT_BARS,    /* job: what `bars` says of it has changed; FIRN_NO_JOB:
                          * of any job */
     FIRN_EVENT_RESIZED, /* job, attempt: a resize of the running attempt is
-                         * over; is_resized: done, else it is restarted */
+                         * over; is_resized: done; stays: it trains on
+                         * as it was; else it is restarted */
     FIRN_EVENT_TIMES,   /* job, attempt: when an attempt that is over began and
                          * ended, by the accounting of the engine's cluster */
 };
@@ -65,7 +66,7 @@ struct firn_event {
     bool is_drained;                  /* live engines: NODE_DOWN */
     struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
     const struct firn_inbox *inbox;   /* INBOX */
-    bool is_resized;                  /* RESIZED */
+    bool is_resized, stays;           /* RESIZED */
     double pause_s, prepare_s; /* RESIZED: time without training; until the new
                                 * processes were ready */
     const char *why; /* RESIZED: why not; borrowed until the next events */

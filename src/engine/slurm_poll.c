@@ -106,6 +106,16 @@ static void put_lines(struct firn_bytes text, const char *mark,
     }
 }
 
+/* A pilot is of the user of its attempt, whatever its name says; of an attempt
+ * that is over, of any user as whom firnd may cancel it. */
+static bool is_its_users(const struct slurm *slurm, const struct slurm_job *at)
+{
+    const struct slurmjob *job = slurm_find(slurm, (firn_job_id)at->tag.job);
+    return job == NULL || job->base.held.nparts == 0 ||
+           job->base.attempt != at->tag.attempt ||
+           slurm_is_user(slurm, job->user, at->user);
+}
+
 static void take_queue(struct slurm *slurm, const struct command_done *done)
 {
     struct slurm_jobs jobs = {0};
@@ -115,9 +125,9 @@ static void take_queue(struct slurm *slurm, const struct command_done *done)
         put_lines(done->out, slurm->queue_mark, &lines);
         struct firn_bytes text = {lines.n > 0 ? lines.at : "", lines.n};
         enum firn_status status = slurm_jobs_read(&jobs, text, &err);
-        for (size_t i = 0; i < jobs.at.n; i++) /* pilots are firnd's own */
+        for (size_t i = 0; i < jobs.at.n; i++)
             if (jobs.at.at[i].pilot != 0 &&
-                !slurm_is_user(slurm, "", jobs.at.at[i].user))
+                !is_its_users(slurm, &jobs.at.at[i]))
                 jobs.at.at[i].is_ours = false;
         if (status == FIRN_OK)
             slurm_queue_take(slurm, &jobs, slurm->queue_asked_s);

@@ -14,6 +14,7 @@
  *
  *     slurm.c                      the engine's functions
  *     slurm_poll.c                 when Slurm is asked, where answers go
+ *     slurm_chain.c                a further allocation that ends soon
  *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
  *     slurm_times.c                when attempts began and ended, by Slurm
@@ -82,11 +83,17 @@ struct slurm_pilot {
     double settle_s;       /* when a missing one counts as never submitted */
     int nmissing;
     char reason[64]; /* Slurm's reason why it is pending */
+
+    /* slurm_chain.c */
+    int64_t follows; /* the pilot whose GPUs it is to have; 0: none */
+    bool is_ending;  /* Slurm will end it soon, */
+    bool was_left;   /* and its workers were ordered to leave it */
 };
 
 /* One that goes back to Slurm. */
 struct slurm_return {
     struct slurm_tag tag;
+    char user[SLURM_USER_MAX]; /* as in struct slurmjob */
     struct slurm_pilot pilot;
     double cancel_s;
 };
@@ -105,6 +112,7 @@ struct slurmjob {
     double again_s;      /* no further allocation is asked for before */
     bool has_lost_pilot; /* Slurm took one in which workers trained */
     bool must_restart;   /* for its next size */
+    int nfailures;       /* growths in a row that failed */
     double ended_s;      /* since when it has ended, with pilots */
 
     /* The current attempt. */
@@ -331,6 +339,9 @@ void slurm_users_argv(const struct slurm *slurm, const char *program,
 /* Starts a command. argv[0] is the bare name; `argv` ends with NULL. */
 void slurm_run(struct slurm *slurm, const char *const *argv,
                const struct command *command);
+/* Runs scancel as `user`; "": as firnd's own user. */
+void slurm_cancel_by(struct slurm *slurm, const char *user,
+                     const struct slurm_tag *tag, const char *const *argv);
 /* Cancels a Slurm job of `user` by number and tag: after a crash of the
  * controller the number alone may belong to another job. `is_gentle`: only if
  * pending. */
@@ -534,13 +545,27 @@ bool slurm_resize(struct slurm *slurm, struct slurmjob *job,
                   const struct firn_alloc *to);
 /* Does what is due. True: the job has to be restarted. */
 bool slurm_resize_look(struct slurm *slurm, struct slurmjob *job);
+/* NULL: the attempt can train on `to` without a stop; else why not, or "". */
+const char *slurm_resize_obstacle(struct slurm *slurm,
+                                  const struct slurmjob *job,
+                                  const struct firn_alloc *to);
+/* Orders a resize to `to`, of whose allocations none is missing. */
+enum firn_status slurm_resize_begin(struct slurm *slurm, struct slurmjob *job,
+                                    const struct firn_alloc *to,
+                                    struct firn_error *err);
+
+/* --- slurm_chain.c: a further allocation that ends soon ------------------- */
+
+void slurm_chain_look(struct slurm *slurm, struct slurmjob *job);
 
 /* --- slurm_resized.c: what a resize left, and what a crash left ----------- */
 
 /* Reads whether the resize under way is over. */
 void slurm_resized_look(struct slurm *slurm, struct slurmjob *job);
+/* `stays`: the job trains on as it was; else, if it is not done, it restarts.
+ */
 void slurm_resized_report(struct slurm *slurm, const struct slurmjob *job,
-                          const struct resized *resized);
+                          const struct resized *resized, bool stays);
 /* An attempt of an earlier firnd. */
 void slurm_resize_recover(struct slurm *slurm, struct slurmjob *job);
 /* The attempt has ended, and Slurm may not have said yet whether it took one of
@@ -587,11 +612,12 @@ void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
 /* Adds their GPUs. */
 void slurm_returns_add(const struct slurm *slurm, firn_node_id node,
                        uint64_t ours[16]);
-/* Of several jobs with this tag the one that is not over; NULL: none. */
+/* Of several jobs of this user with this tag the one that is not over; NULL:
+ * none. */
 const struct slurm_job *slurm_pilot_find(const struct slurm *slurm,
                                          const struct slurm_jobs *jobs,
                                          const struct slurm_tag *tag,
-                                         int64_t number);
+                                         const char *user, int64_t number);
 
 /* --- slurm_hold.c: the GPUs of a job's allocations ----------------------- */
 
