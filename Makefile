@@ -517,6 +517,24 @@ asan-built: $(ASAN_PLAIN)
 asan: asan-built
 	$(Q)$(MAKE) $(SUB) test-e2e
 
+# The tests with processes and timers, plain and under ASan at the same time, as in
+# ./check: N times in a row beside BUSY processes that compute. An unsteady test
+# counts as failed.
+N ?= 10
+BUSY ?= 4
+timed-run:
+	$(Q)$(call run,$(call first,$(SLOW),$(sort \
+	    $(call timed,$(TESTS) $(if $(SAN),$(E2E_SAN),$(E2E))))))
+asan-timed: SUB = BUILD=$(BUILD)/asan SAN=address,undefined \
+    TRAP=-fsanitize-undefined-trap-on-error $(CHECKED) PLAIN=$(BUILD)
+asan-timed: export FIRN_QUICK = 1
+asan-timed: export ASAN_OPTIONS := handle_sigill=1$(ASAN_OPTIONS:%=:%)
+asan-timed: asan-built
+	$(Q)$(MAKE) $(SUB) timed-run
+steady: built asan-built
+	$(Q)CHECK_STRICT=1 BUILD=$(BUILD) tools/run_steady.sh -n $(N) -b $(BUSY) \
+	    $(MAKE) -s -j2 timed-run asan-timed
+
 # Trainers have threads, and so has the daemon while a policy decides; the
 # daemon is built for TSan in `make soak` only.
 TSAN_DIRS = train $(if $(FIRN_SOAK),base core sim policy)
@@ -628,6 +646,7 @@ soak: all $(TESTS) $(E2EPROGS) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)$(MAKE) tsan FIRN_SOAK=1
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) deb-test
+	$(Q)$(MAKE) vm-test
 	$(Q)$(MAKE) slow
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz-soak FUZZ_S=600
@@ -678,6 +697,11 @@ deb:
 deb-test: deb
 	$(Q)FIRN_SOAK=1 $(RUN) -v -t 3600 tests/deb/packages.sh \
 	    tests/deb/admin.sh
+
+# The same in a virtual machine (qemu), whose kernel has control groups of
+# version 2: limits, closed GPUs, upgrade, removal.
+vm-test: deb $(FAKENVML)
+	$(Q)FIRN_SOAK=1 $(RUN) -v -t 7200 tests/deb/vm.sh
 
 PYTHON ?= python3
 
@@ -785,12 +809,15 @@ help:
 	@echo 'make kills      10 000 kill -9 of firnd, 2000 of shepherds, 200 of'
 	@echo '                slurmctld, and one table'
 	@echo 'make slow       tests of the live parts, made slow at random calls'
+	@echo 'make steady     tests with processes and timers, N=$(N) times in a row'
+	@echo '                beside BUSY=$(BUSY) processes that compute'
 	@echo 'make bench      the benchmarks'
 	@echo 'make results    the papers'"'"' tables by FIRN_DATA, into docs/results.md'
 	@echo 'make manual     docs/firn.1 from the help pages'
 	@echo 'make plots      measured against predicted, into docs/models/plots'
 	@echo 'make deb        Debian packages, into $(BUILD)/deb'
 	@echo 'make deb-test   installs, upgrades and purges them in a bare Debian (root)'
+	@echo 'make vm-test    the same in a virtual machine: control groups v2 (root, qemu)'
 	@echo 'make site       the pages as a static folder with a search, into build/site'
 	@echo 'make wheel      a wheel of the Python package, into $(WHEELS)'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
@@ -802,9 +829,9 @@ help:
 
 FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
-        e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
+        timed-run asan-timed steady e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
-        site wheel man deb deb-test install \
+        site wheel man deb deb-test vm-test install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \

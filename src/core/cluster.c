@@ -46,7 +46,8 @@ const struct firn_preset *firn_cluster_presets(size_t *n)
 const struct type_known *type_find(const char *name)
 {
     for (size_t i = 0; i < NKNOWN; i++)
-        if (str_equal_nocase(name, known[i].name))
+        if (((name[0] ^ known[i].name[0]) & ~0x20) == 0 && /* but for case */
+            str_equal_nocase(name, known[i].name))
             return &known[i];
     return NULL;
 }

@@ -45,6 +45,7 @@
 #include "core/accept.h"
 #include "core/cluster_build.h"
 #include "core/llmjobswork.h"
+#include "model/llmplan.h"
 #include <firn/parallel.h>
 #include <limits.h>
 #include <math.h>
@@ -133,6 +134,7 @@ static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
         out->job.attention = FIRN_ATTENTION_SDPA;
     if (firn_memory_check(&out->job, NULL) != FIRN_OK)
         return false;
+    out->params = firn_llm_params(&out->job.shape, out->job.seq);
     read_counts(out, spec);
     return true;
 }
@@ -277,6 +279,7 @@ struct split {
     double samples_s, need_gib;
     double expected_gib; /* with the CUDA context */
     double tensors_gib, high_gib, reserved_gib;
+    double marp_gib; /* of a plan, by Frenzy's formula */
 };
 
 static bool can_split(const struct llmjob *llm, int gpus, int t)
@@ -367,7 +370,7 @@ static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
     }
     struct firn_memory_job job = part_of(llm, split->t, split->d);
     double used = (double)llm->batch / ((double)job.micro_batch * job.dp);
-    return used * firn_llm_samples_s(&job, &gpus, &speed);
+    return used * llmplan_samples_s(&job, llm->params, &gpus, &speed);
 }
 
 static bool fits(const struct llmspot *spot, double gib)
@@ -562,9 +565,8 @@ static int by_efficiency(const void *a, const void *b)
 {
     const struct llmplan *p = a, *q = b;
     int p_gpus = p->t * p->d, q_gpus = q->t * q->d;
-    double p_each = p->samples_s / p_gpus, q_each = q->samples_s / q_gpus;
-    if (p_each != q_each)
-        return p_each > q_each ? -1 : 1;
+    if (p->samples_s_gpu != q->samples_s_gpu)
+        return p->samples_s_gpu > q->samples_s_gpu ? -1 : 1;
     if (p_gpus != q_gpus)
         return p_gpus < q_gpus ? -1 : 1;
     if (p->room_gib != q->room_gib)
@@ -587,14 +589,11 @@ static void add_plan(struct llmplans *out, const struct llmjob *llm,
 {
     struct llmspot spot = llmjobs_packed_on(of, split->t * split->d, 0);
     struct llmplan plan = plan_of(split, type);
-    plan.marp_gib = split->need_gib;
-    if (!llm->is_peak)
-        plan.marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
-                                        llm->batch, split->t, split->d) /
-                        1e9;
+    plan.marp_gib = llm->is_peak ? split->need_gib : split->marp_gib;
     if (!fits(&spot, plan.need_gib) && !fits(&spot, plan.marp_gib))
         return;
     plan.samples_s = samples_s(llm, &spot, split);
+    plan.samples_s_gpu = plan.samples_s / (split->t * split->d);
     plan.room_gib = spot.mem_gib > 0 ? spot.mem_gib - plan.need_gib : 0;
     vec_add(out, plan);
 }
@@ -636,8 +635,12 @@ static void add_plans(struct llmplans *out, const struct llmjob *llm,
     for (int type = 0; type < ntypes; type++) {
         if (!has_gpus(&of[type], t, d))
             continue;
-        if (!is_known)
+        if (!is_known) {
             need_by_memory(llm, &split);
+            split.marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
+                                             llm->batch, t, d) /
+                             1e9;
+        }
         is_known = true;
         add_plan(out, llm, &of[type], type, &split);
     }

@@ -19,6 +19,7 @@
 struct llmjob {
     struct firn_memory_job job; /* micro_batch, tp and dp are not set */
     int batch;                  /* of all GPUs together */
+    double params;              /* of job.shape; 0 with is_peak */
     double ref_samples_s;       /* on what duration_s refers to */
     bool is_peak; /* firn/peak.h predicts it: a model of firn/arch.h, or a word
                    * that firn/memory.h does not have. Of job.shape only h, l,
@@ -56,13 +57,14 @@ struct llmplan {
     int passes;      /* of a step */
     int micro_batch; /* samples on one GPU in one pass */
     double samples_s;
-    double expected_gib; /* the peak of all tensors */
-    double high_gib;     /* the most that the allocator holds for them */
-    double reserved_gib; /* that the allocator is expected to hold */
-    double need_gib;     /* what a GPU must have: high and the CUDA context */
-    double marp_gib;     /* by Frenzy's formula, in 10^9 bytes; of a job that
-                          * firn/peak.h predicts the same as need_gib */
-    double room_gib;     /* that need_gib leaves; 0 when memory is not known */
+    double samples_s_gpu; /* divided by the GPUs */
+    double expected_gib;  /* the peak of all tensors */
+    double high_gib;      /* the most that the allocator holds for them */
+    double reserved_gib;  /* that the allocator is expected to hold */
+    double need_gib;      /* what a GPU must have: high and the CUDA context */
+    double marp_gib;      /* by Frenzy's formula, in 10^9 bytes; of a job that
+                           * firn/peak.h predicts the same as need_gib */
+    double room_gib;      /* that need_gib leaves; 0 when memory is not known */
 };
 
 /* A way that does not fit. */

@@ -46,7 +46,7 @@ struct blocker {
 struct answer {
     enum live_reason reason;
     char text[LIVE_TEXT], next[LIVE_TEXT];
-    int need, have; /* GPUs */
+    int need, have; /* GPUs; have -1: its reason is not a lack of GPUs */
     double mem_gib;
     double start_s; /* until it starts, as `firn eta` says; NaN: not known */
     double next_s;  /* until `need` GPUs may be free; NaN: not known */
@@ -498,8 +498,10 @@ static struct answer explain(const struct loop *loop,
     struct answer a = {.next_s = NAN,
                        .start_s = NAN,
                        .reason = job->reason,
+                       .need = job->ask.gpus_min,
+                       .have = -1,
+                       .mem_gib = job->ask.mem_gib,
                        .is_short = is_short};
-    a.need = job->ask.gpus_min;
     if (!is_short && job->state == LIVE_PENDING && in_round != NULL)
         a.start_s = dryrun_start_s((struct loop *)loop, job);
     if (job->state != LIVE_PENDING) {
@@ -580,9 +582,11 @@ enum firn_status why_job(struct loop *loop, struct live_job *job,
     jsonbuf_double(json, "mem_gib", a.mem_gib);
     jsonbuf_text(json, "types", job->ask.types);
     jsonbuf_close(json, '}');
-    jsonbuf_open(json, "have", '{');
-    jsonbuf_int(json, "gpus", a.have);
-    jsonbuf_close(json, '}');
+    if (a.have >= 0) {
+        jsonbuf_open(json, "have", '{');
+        jsonbuf_int(json, "gpus", a.have);
+        jsonbuf_close(json, '}');
+    }
     jsonbuf_text(json, "next", a.next);
     jsonbuf_double(json, "next_s", a.next_s);
     jsonbuf_double(json, "start_s", a.start_s);

@@ -21,6 +21,8 @@
  *   2. A worker becomes a leaver, or a joiner a worker, when its supervisor
  * reads DONE; before that its end counts as the table of wire/join.h says.
  *   3. A joiner whose order failed is killed by its own supervisor.
+ *   4. When all workers that train have ended, nothing moves that board any
+ *      more: the batch step writes the order's failure for the joiners.
  *
  * Cost: without an order one more file is read a second; during one the files
  * are read every 5 ms.
@@ -296,6 +298,18 @@ void shepherd_far_give_up(struct shepherd *s, enum firn_join_event event,
     str_copy(s->far->why, sizeof s->far->why, why);
     (void)far_order_put(s->folder,
                         s->far); /* else the attempt ends by itself */
+}
+
+void shepherd_far_abandon(struct shepherd *s)
+{
+    struct far_join join = {0};
+    if (far_join_get(s->folder, &join) == ATTEMPT_PRESENT &&
+        join.number == s->far->number && is_over(&join))
+        return;
+    join =
+        (struct far_join){.number = s->far->number, .phase = FIRN_JOIN_FAILED};
+    str_copy(join.result.why, sizeof join.result.why, "the attempt ends");
+    (void)far_join_put(s->folder, &join); /* else at the next turn */
 }
 
 void shepherd_far_follow(struct shepherd *s)

@@ -439,10 +439,13 @@ int shepherd_join_advance(struct shepherd *s)
              is_joiner_lost(s))
         shepherd_far_give_up(s, FIRN_JOIN_ON_JOINER_LOST,
                              "a process that was to join ended");
+    bool is_over = j->phase == FIRN_JOIN_DONE || j->phase == FIRN_JOIN_FAILED;
+    if (s->kind == SHEPHERD_SLURM && !is_over && !has_members(s))
+        shepherd_far_abandon(s);
     follow(s);
     if (j->phase == FIRN_JOIN_SWITCHING && !has_members(s))
         j->kill_s = 0;
-    bool is_over = j->phase == FIRN_JOIN_DONE || j->phase == FIRN_JOIN_FAILED;
+    is_over = j->phase == FIRN_JOIN_DONE || j->phase == FIRN_JOIN_FAILED;
     if (is_over && clear(s))
         finish(s);
     return s->joining != NULL ? 5 : -1;

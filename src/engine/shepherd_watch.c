@@ -389,7 +389,9 @@ void shepherd_watch(struct shepherd *s)
         joblog_pump(&s->output);
         take_in(s);
     }
-    joblog_drain(&s->output); /* before the verdict, which reads it */
+    if (s->kind == SHEPHERD_TASK)
+        (void)shepherd_far_turn(s); /* a switch that was its last act */
+    joblog_drain(&s->output);       /* before the verdict, which reads it */
 }
 
 bool shepherd_is_early(struct shepherd *s)

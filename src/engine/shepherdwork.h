@@ -189,6 +189,9 @@ bool shepherd_far_give(struct shepherd *s, const struct firn_join_order *order,
                        uint64_t number, const int *new_worker);
 void shepherd_far_give_up(struct shepherd *s, enum firn_join_event event,
                           const char *why);
+/* SLURM: the workers that trained have ended, and with them whatever could have
+ * ended the order: it failed, unless its end is known. */
+void shepherd_far_abandon(struct shepherd *s);
 /* SLURM: the mirror learns what process 0's board says. */
 void shepherd_far_follow(struct shepherd *s);
 

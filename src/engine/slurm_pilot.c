@@ -174,6 +174,14 @@ static bool has_before(const struct slurmjob *job,
     return pilot->follows > 0 && place_of(job, pilot->follows) < job->pilots.n;
 }
 
+/* Slurm's reason in what sbatch printed. */
+static const char *words_of(const char *text)
+{
+    static const char before[] = "submission failed: ";
+    const char *found = strstr(text, before);
+    return found != NULL ? found + sizeof before - 1 : text;
+}
+
 void slurm_pilot_submitted(struct slurm *slurm, const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(slurm, (firn_job_id)done->about);
@@ -206,7 +214,7 @@ void slurm_pilot_submitted(struct slurm *slurm, const struct command_done *done)
     char why[SLURM_EXCERPT];
     log_warn("job %d: sbatch of a further allocation failed: %s", job->base.id,
              slurm_failure(done, why));
-    snprintf(pilot->reason, sizeof pilot->reason, "%.60s", why);
+    snprintf(pilot->reason, sizeof pilot->reason, "%.60s", words_of(why));
     if (is_clear)
         slurm_pilot_happens(slurm, job, i,
                             has_before(job, pilot) ? PILOT_ON_UNWANTED

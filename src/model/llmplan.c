@@ -8,6 +8,7 @@
 #include <firn/llmplan.h>
 
 #include "base/str.h"
+#include "model/llmplan.h"
 #include <string.h>
 
 #define MIB_PER_GIB 1024.0
@@ -47,7 +48,8 @@ struct firn_llm_speed firn_llm_speed_of(const char *type, double speed)
 {
     int v100 = 0;
     for (int i = 0; i < NKNOWN; i++)
-        if (str_equal_nocase(known[i].type, type))
+        if (((known[i].type[0] ^ type[0]) & ~0x20) == 0 && /* but for case */
+            str_equal_nocase(known[i].type, type))
             return constants(&known[i], 1);
     for (int i = 0; i < NKNOWN; i++)
         if (strcmp(known[i].type, "v100") == 0)
@@ -65,12 +67,20 @@ double firn_llm_samples_s(const struct firn_memory_job *job,
                           const struct firn_llm_gpus *gpus,
                           const struct firn_llm_speed *speed)
 {
+    double params = firn_llm_params(&job->shape, job->seq);
+    return llmplan_samples_s(job, params, gpus, speed);
+}
+
+double llmplan_samples_s(const struct firn_memory_job *job, double params,
+                         const struct firn_llm_gpus *gpus,
+                         const struct firn_llm_speed *speed)
+{
     const struct firn_llm_shape *shape = &job->shape;
     bool is_fp32 = job->precision == FIRN_PRECISION_FP32;
     double size = is_fp32 ? 4 : 2;
     double gradient = job->precision == FIRN_PRECISION_AMP ? 4 : size;
     double s = job->seq, h = shape->hidden, l = shape->layers;
-    double params = firn_llm_params(shape, job->seq), trained = params;
+    double trained = params;
     if (job->lora_rank > 0)
         trained = firn_llm_lora_params(shape, job->lora_rank, job->lora_on);
     double flops = 6 * params * s + 12 * l * h * s * s;

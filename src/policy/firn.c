@@ -236,6 +236,8 @@ static void meet_new(struct one_round *round, bool is_first)
         one->gathers = one->gathers || waiting[i]->spec.may_merge;
     }
     one_queue_jobs(one, round->view, round->plan);
+    one_meet_late(one, round->waiting, round->view->nwaiting,
+                  round->view->now_s);
 }
 
 void one_decide(struct one_round *round)
@@ -301,7 +303,7 @@ static enum firn_status init(void *state, struct firn_error *err)
 {
     struct one *one = state;
     (void)err;
-    one->window_from = one->window_to = FIRN_NO_JOB;
+    one->window_from = one->window_to = one->met_last = FIRN_NO_JOB;
     one->tail_s = INFINITY;
     for (int i = 0; i < ONE_TASKS; i++)
         one->ended[i] = FIRN_NO_JOB;
@@ -343,6 +345,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
     if (status == FIRN_OK) {
         init(fresh, err);
         fresh->rules = one->rules;
+        fresh->has_missed = true;
         fresh->rounds = rounds_load(&keep);
         fresh->window_from = (int)keep_read_int(&keep, FIRN_NO_JOB, INT32_MAX);
         fresh->window_to = (int)keep_read_int(&keep, FIRN_NO_JOB, INT32_MAX);

@@ -54,11 +54,11 @@ struct one_known {
     int kind; /* of one->kinds; ONE_NONE: it has ended */
     int task; /* of one->tasks, or ONE_NONE */
     int gpus;
-    uint32_t types; /* that it accepts */
-    double submit_s;
-    double work_s; /* x GPUs; not looked at before it has ended, unless
-                    * forecasts are */
-    double fifo_s; /* its wait under first come, first served; NaN: not yet */
+    uint32_t types;  /* that it accepts */
+    double submit_s; /* or when a quota let it in */
+    double work_s;   /* x GPUs; not looked at before it has ended, unless
+                      * forecasts are */
+    double fifo_s;   /* its wait under first come, first served; NaN: not yet */
 };
 
 /* First come, first served, played beside the real schedule. */
@@ -88,6 +88,8 @@ struct one {
     double tail_s; /* when a waiting job may start beside the end of another */
     VEC(struct one_known) known; /* by id */
     size_t nended;               /* of them have ended */
+    firn_job_id met_last;        /* the last job that was met in order */
+    bool has_missed;             /* and not all before it were, so far */
     struct one_queue queue;
     struct map kinds;             /* "app\ngroup" */
     VEC(struct one_past) pasts;   /* by kind */
@@ -179,6 +181,10 @@ void one_loosen(const struct one_round *round);
 void one_observe(void *state, const struct firn_event *event);
 /* Enters a job, unless it or a later one was entered before. */
 void one_meet(struct one *one, const struct firn_job *job);
+/* Enters the jobs, which are by id, that were held back while later ones were
+ * entered. */
+void one_meet_late(struct one *one, const struct firn_job *const *jobs,
+                   size_t n, double now_s);
 /* NULL: it was not seen. */
 const struct one_known *one_known_of(const struct one *one, firn_job_id id);
 /* The run time expected of a job when it is submitted. */
@@ -196,6 +202,8 @@ int one_task(struct one *one, const char *app);
 /* Enters the jobs that were met since the last call; the plan is empty. */
 void one_queue_jobs(struct one *one, const struct firn_view *view,
                     const struct firn_plan *plan);
+/* Enters one more job. */
+void one_queue_job(struct one *one, struct one_known *known);
 /* When the job must run at the latest; in the past: it is due. */
 double one_due_s(const struct one_round *round, const struct firn_job *job);
 void one_queue_save(const struct one_queue *queue, struct firn_buf *out);

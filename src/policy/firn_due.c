@@ -23,6 +23,10 @@
  * jobs before it that are due too have the share `due-share` of the GPUs that
  * it could use; the first of them has any share (firn_assign.c).
  *
+ * A job that a quota holds back is not seen by the policy. If jobs that were
+ * submitted after it have been seen, its wait counts from the moment at which
+ * the quota lets it in, in both queues.
+ *
  * Invariant: `ends` is a heap by time; the `free` GPUs of a type and those in
  * it add up to those that are up.
  * Cost: O(log jobs) for each submission.
@@ -124,6 +128,12 @@ static void resize_queue(struct one_queue *queue, const struct firn_view *view,
     }
 }
 
+void one_queue_job(struct one *one, struct one_known *known)
+{
+    double start_s = enter(&one->queue, known, one_expected_s(one, known));
+    known->fifo_s = start_s - known->submit_s;
+}
+
 void one_queue_jobs(struct one *one, const struct firn_view *view,
                     const struct firn_plan *plan)
 {
@@ -131,11 +141,8 @@ void one_queue_jobs(struct one *one, const struct firn_view *view,
     size_t first = one->known.n;
     while (first > 0 && isnan(one->known.at[first - 1].fifo_s))
         first--;
-    for (size_t i = first; i < one->known.n; i++) {
-        struct one_known *known = &one->known.at[i];
-        double start_s = enter(&one->queue, known, one_expected_s(one, known));
-        known->fifo_s = start_s - known->submit_s;
-    }
+    for (size_t i = first; i < one->known.n; i++)
+        one_queue_job(one, &one->known.at[i]);
 }
 
 /* ---- the moment ---- */
@@ -150,10 +157,10 @@ double one_due_s(const struct one_round *round, const struct firn_job *job)
     double bound_s =
         fmax(rules->wait_times * known->fifo_s, rules->wait_least_s);
     if (job->held.nparts == 0)
-        return job->spec.submit_s + job->held_s + bound_s +
+        return known->submit_s + job->held_s + bound_s +
                job->held_s / rules->turn;
     double held_s = job->held_s + now_s - job->since_s;
-    double waited_s = now_s - job->spec.submit_s - held_s;
+    double waited_s = now_s - known->submit_s - held_s;
     return waited_s >= fmax(bound_s, held_s / rules->turn) ? now_s : INFINITY;
 }
 

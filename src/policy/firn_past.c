@@ -20,7 +20,8 @@
  *
  * Invariant: `known` is ordered by id; an entry whose job has ended has kind
  * ONE_NONE until the next compaction.
- * Cost: O(log jobs) for an event, O(classes) for an estimate.
+ * Cost: O(log jobs) for an event, O(jobs) for a decision if some job was held
+ * back by a quota or never seen, O(classes) for an estimate.
  */
 #include "base/buf.h"
 #include "base/fmath.h"
@@ -80,13 +81,11 @@ static int kind_of(struct one *one, const struct firn_job_spec *spec)
     return kind;
 }
 
-void one_meet(struct one *one, const struct firn_job *job)
+static struct one_known new_known(struct one *one, const struct firn_job *job)
 {
     const struct firn_job_spec *spec = &job->spec;
     int gpus = spec->gpus > 0 ? spec->gpus : 1;
-    if (one->known.n > 0 && one->known.at[one->known.n - 1].id >= job->id)
-        return;
-    struct one_known known = {.id = job->id,
+    return (struct one_known){.id = job->id,
                               .kind = kind_of(one, spec),
                               .task = spec->may_merge ? one_task(one, spec->app)
                                                       : ONE_NONE,
@@ -95,7 +94,35 @@ void one_meet(struct one *one, const struct firn_job *job)
                               .submit_s = spec->submit_s,
                               .work_s = spec->duration_s * gpus,
                               .fifo_s = (double)NAN};
-    vec_add(&one->known, known);
+}
+
+void one_meet(struct one *one, const struct firn_job *job)
+{
+    if (one->known.n > 0 && one->known.at[one->known.n - 1].id >= job->id)
+        return;
+    firn_job_id next = one->met_last + 1; /* ids begin at 0 or 1 */
+    one->has_missed = one->has_missed || job->id > (next > 1 ? next : 1);
+    one->met_last = job->id;
+    vec_add(&one->known, new_known(one, job));
+}
+
+void one_meet_late(struct one *one, const struct firn_job *const *jobs,
+                   size_t n, double now_s)
+{
+    size_t at = 0;
+    for (size_t i = 0; one->has_missed && i < n; i++) {
+        while (at < one->known.n && one->known.at[at].id < jobs[i]->id)
+            at++;
+        if (at == one->known.n || one->known.at[at].id == jobs[i]->id)
+            continue;
+        struct one_known known = new_known(one, jobs[i]);
+        known.submit_s = now_s;
+        one_queue_job(one, &known);
+        vec_add(&one->known, known);
+        for (size_t k = one->known.n - 1; k > at; k--)
+            one->known.at[k] = one->known.at[k - 1];
+        one->known.at[at] = known;
+    }
 }
 
 /* Takes the entries of ended jobs out once they are half of all. */

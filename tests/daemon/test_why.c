@@ -94,6 +94,35 @@ static void why_and_eta_agree_and_why_names_the_blockers(void **unused)
     loopscene_close(&s);
 }
 
+/* Free GPUs are no reason of a job that its user holds, or that runs. */
+static void only_a_job_that_lacks_gpus_is_told_how_many_are_free(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x4:v100@16", "fifo", false);
+    struct live_job *job = loopscene_submit(&s, "a", "gpus: 2\nmemory: 10GiB");
+    loopscene_submit(&s, "b", "gpus: 3");
+    loopscene_hold(&s, job, true);
+    loopscene_submit(&s, "c", "gpus: 4");
+    loopscene_turn(&s);
+    assert_int_equal(why_job(s.loop, job, &json, &err), FIRN_OK);
+    json_t *held = object_of(&json);
+    assert_int_equal(why_job(s.loop, loopscene_job(&s, "c"), &json, &err),
+                     FIRN_OK);
+    json_t *waits = object_of(&json);
+    assert_null(json_object_get(held, "have"));
+    assert_true(json_number_value(json_object_get(json_object_get(held, "need"),
+                                                  "mem_gib")) == 10);
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_object_get(waits, "have"), "gpus")),
+                     1);
+    json_decref(held);
+    json_decref(waits);
+    loopscene_close(&s);
+}
+
 /* What `firn ls` says of it. */
 static void expect_listed(struct loopscene *s, const char *name,
                           const char *reason, const char *words)
@@ -347,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(too_few_gpus_are_counted_and_the_next_are_expected),
         CASE(why_and_eta_agree_and_why_names_the_blockers),
+        CASE(only_a_job_that_lacks_gpus_is_told_how_many_are_free),
         CASE(gpus_of_others_are_counted_apart),
         CASE(a_list_says_the_same_in_short),
         CASE(types_memory_and_drains_have_reasons_of_their_own),

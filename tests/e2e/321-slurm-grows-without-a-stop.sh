@@ -2,7 +2,8 @@
 # On Slurm an elastic job grows onto a second node: a further allocation is asked
 # for, and its worker joins over TCP while the job trains, in one attempt. When
 # another job comes, the allocation goes back, again without a stop. Its events
-# tell the pauses, and its last weights equal those of an undisturbed run.
+# tell the pauses, and its last weights equal those of an undisturbed run. A job
+# that ends while it grows ends all the same.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
@@ -70,5 +71,31 @@ wait_state job succeeded
 mkdir "$tmp/job" && cp "$tmp"/state/jobs/1/ckpt/*.ckpt "$tmp/job/"
 "$FIRN" train diff --only weights,optimizer "$(newest whole)" \
     "$(newest job)" >"$tmp/out" || fail "the weights or the optimiser differ"
+
+# The job ends while a process is about to join it: that process is not waited for.
+cat >"$tmp/brief" <<END
+#!/bin/sh
+if [ -n "\$FIRN_JOIN_ORDER" ]; then
+    touch "$tmp/joins"
+    exec sleep 3000
+fi
+"$cnn" "\$@" --pace 100 &
+until [ -e "$tmp/joins" ]; do sleep 0.02; done
+kill -9 \$!
+exit 0
+END
+chmod +x "$tmp/brief"
+api POST /nodes/n1/drain "" >/dev/null || fail "not drained"
+submit brief 1..2 "elastic: {threads: 4}
+checkpoint: {grace: 10}
+freeze: {rule: off}" "$tmp/brief" --threads 4 --batch 16 --epochs 20000 --samples 128
+wait_state brief running
+await "it does not say that processes can join" says /jobs/brief '"join"'
+api POST /nodes/n1/undrain "" >/dev/null || fail "still drained"
+await "no process is about to join it" test -e "$tmp/joins"
+wait_state brief succeeded
+[ "$(field brief epoch)" = 1 ] || fail "brief was restarted"
+none_left() { [ -z "$(timeout 240 squeue -h -o %j)" ]; }
+await "Slurm still has $(timeout 240 squeue -h -o '%j %T')" none_left
 down
 exit 0

@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "lib/play.h"
+#include "policy/firn.h"
 #include "scene.h"
 #include <cmocka.h>
 #include <math.h>
@@ -335,6 +336,41 @@ static void a_job_that_was_due_has_a_turn_by_its_wait(void **unused)
     buf_release(&text);
 }
 
+/* Job 1 is seen at 500, after jobs 0 and 2; it may wait for 600 s. */
+static void a_job_that_a_quota_held_back_has_a_bound_on_its_wait(void **unused)
+{
+    (void)unused;
+    struct one one = {.met_last = FIRN_NO_JOB,
+                      .rules = {.wait_times = 3,
+                                .wait_least_s = 600,
+                                .turn = 0.1,
+                                .knows = ONE_FORECAST}};
+    struct firn_view view = {.now_s = 500};
+    struct one_round round = {.one = &one, .view = &view};
+    struct firn_job jobs[3];
+    const struct firn_job *waiting[] = {&jobs[0], &jobs[1], &jobs[2]};
+    one.queue.up[0] = one.queue.free[0] = 4;
+    for (int i = 0; i < 3; i++)
+        jobs[i] = (struct firn_job){.id = i,
+                                    .type_mask = 1,
+                                    .spec = {.app = "app",
+                                             .group = "",
+                                             .gpus = 1,
+                                             .submit_s = i,
+                                             .duration_s = 100}};
+    one_meet(&one, &jobs[0]);
+    one_meet(&one, &jobs[2]);
+    assert_true(isinf(one_due_s(&round, &jobs[1])));
+    for (int i = 0; i < 2; i++) { /* the second time changes nothing */
+        one_meet_late(&one, waiting, 3, 500 + i);
+        assert_int_equal(one.known.n, 3);
+        assert_int_equal(one_known_of(&one, 2)->id, 2);
+        assert_true(one_due_s(&round, &jobs[1]) == 500 + 600);
+    }
+    one_past_free(&one);
+    vec_release(&one.queue.ends);
+}
+
 /* ---- what is known of the work ---- */
 
 /* A has had 5000 s, B none: by service B is the shorter one, whatever the trace
@@ -469,6 +505,7 @@ int main(void)
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
         cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),
         cmocka_unit_test(a_job_that_was_due_has_a_turn_by_its_wait),
+        cmocka_unit_test(a_job_that_a_quota_held_back_has_a_bound_on_its_wait),
         cmocka_unit_test(without_durations_attained_service_decides),
         cmocka_unit_test(ended_jobs_of_the_application_tell_the_work),
         cmocka_unit_test(waiting_and_resized_jobs_have_notes_with_numbers),
