@@ -163,7 +163,7 @@ class Torch:
 
     def training_s(self, job):
         del job
-        return float("nan")  # nobody knows
+        return float("nan")  # not known
 
     def alone_s(self, job):
         return 6 + job.units / self.apps[job.app][1]
