@@ -34,6 +34,8 @@ static const char usage[] =
     "                   at every epoch (language model)\n"
     "  --judge N        pictures or windows of the test data (1000)\n"
     "  --pace MS        milliseconds to sleep in every step\n"
+    "  --ahead 1        may be started before its GPUs are free: waits for "
+    "them\n"
     "  --turns DIR      sleep in turn with other trainers on the same GPUs, "
     "by\n"
     "                   locks in DIR: a stand-in for a shared GPU\n"
@@ -78,13 +80,13 @@ bool options_parse(struct options *o, int argc, char **argv)
         {"--batch", &o->batch, NULL},      {"--samples", &o->nsamples, NULL},
         {"--seed", &seed, NULL},           {"--every", &o->every, NULL},
         {"--chain", &chain, NULL},         {"--quiet", &quiet, NULL},
-        {"--pace", &o->pace_ms, NULL},     {"--judge", &o->njudge, NULL},
-        {"--optimizer", NULL, &optimizer}, {"--rate", NULL, &rate},
-        {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
-        {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
-        {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
-        {"--base", NULL, &o->base},        {"--until", NULL, &until},
-        {"--turns", NULL, &o->turns},
+        {"--pace", &o->pace_ms, NULL},     {"--ahead", &o->ahead, NULL},
+        {"--judge", &o->njudge, NULL},     {"--optimizer", NULL, &optimizer},
+        {"--rate", NULL, &rate},           {"--dir", NULL, &o->dir},
+        {"--freeze", NULL, &o->freeze},    {"--replay", NULL, &o->replay},
+        {"--order", NULL, &order},         {"--text", NULL, &o->text},
+        {"--without", NULL, &o->without},  {"--base", NULL, &o->base},
+        {"--until", NULL, &until},         {"--turns", NULL, &o->turns},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;
