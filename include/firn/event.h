@@ -25,6 +25,8 @@ enum firn_event_kind {
                          * of any job */
     FIRN_EVENT_RESIZED, /* job, attempt: a resize of the running attempt is
                          * over; is_resized: done, else it is restarted */
+    FIRN_EVENT_PREPARED, /* job: processes of its next attempt wait for its
+                          * GPUs, ready after prepare_s */
 };
 
 /* From `resumes_s` on, a job gains `rate` reference seconds a second, having
@@ -65,7 +67,9 @@ struct firn_event {
     const struct firn_inbox *inbox;   /* INBOX */
     bool is_resized;                  /* RESIZED */
     double pause_s, prepare_s; /* RESIZED: time without training; until the new
-                                * processes were ready */
+                                * processes were ready. PREPARED: as there.
+                                * PHASE: seconds that the attempt was started
+                                * before it had its GPUs; 0: it was not */
     const char *why; /* RESIZED: why not; borrowed until the next events */
     double belief;   /* SUBMIT: as in struct firn_job; 0: exact */
 };
