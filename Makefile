@@ -646,9 +646,12 @@ bench: all $(BENCHES)
 	$(Q)if [ -f bench/run.sh ]; then BUILD=$(BUILD) sh bench/run.sh; else \
 	    for b in $(BENCHES); do $$b || exit 1; done; fi
 
-# The tables and figures of the papers, from $FIRN_DATA, into docs/results.md.
+# The tables and figures of the papers, from $FIRN_DATA, into docs/results.md; and
+# the number of claims that hold into README.md.
 results: all
 	$(Q)$(BUILD)/firn repro --report docs/results.md
+	$(Q)set -- $$(sed -n '/^\*\*[0-9]/{s/[^0-9 ]//gp;q;}' docs/results.md) && \
+	    sed -i "s/[0-9]* of [0-9]* do, [0-9]* are/$$1 of $$2 do, $$3 are/" README.md
 
 # The manual page, whose section COMMANDS is made from the help pages.
 manual: $(BUILD)/firn

@@ -4,6 +4,7 @@
  *     peakfit --held              the rows that were not looked at before the
  *                                 model was final
  *     peakfit --rows|--rows-held  each row as a line of CSV, with its terms
+ *     peakfit ... FILE            of another table
  *
  * Reads profiles/h200/modern_memory.csv; run from the root of the tree.
  * Accuracy is 1 - |expected / measured - 1| of the peak of all tensors
@@ -46,15 +47,19 @@ static void print_families(size_t n, bool is_held)
 
 static void mode_of(const struct peakrow *row, char *out, size_t max)
 {
-    snprintf(out, max, "%s %s%s", row->mode, row->optimizer,
-             row->job.recompute ? " again" : "");
+    static const char *const again[] = {"", " selective", " again"};
+    static const char *const losses[] = {"", " chunked", " fused"};
+    snprintf(out, max, "%s %s%s%s%s%s", row->mode, row->optimizer,
+             again[row->job.recompute], losses[row->job.loss],
+             row->job.offloads_optimizer ? " moved" : "",
+             row->job.offloads_activations ? " kept apart" : "");
 }
 
 /* By mode, with the constants of all families. */
 static void print_modes(size_t n, bool is_held)
 {
     static struct peakrow some[PEAKROWS_MAX];
-    char word[48], other[48];
+    char word[64], other[64];
     for (size_t i = 0; i < n; i++) {
         bool is_new = rows[i].is_held == is_held;
         size_t count = 0;
@@ -117,7 +122,7 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     bool is_held =
         strcmp(what, "--held") == 0 || strcmp(what, "--rows-held") == 0;
-    size_t n = peakrows_read(rows, path);
+    size_t n = peakrows_read(rows, argc > 2 ? argv[2] : path);
     if (n == 0)
         return 1;
     if (strncmp(what, "--rows", 6) == 0) {

@@ -11,7 +11,7 @@
  * takes no orders to run a batch in several.
  */
 #include "loop.h"
-#include <fcntl.h>
+#include "gpu.h"
 #include <firn/ahead.h>
 #include <firn/task.h>
 #include <firn/train.h>
@@ -33,7 +33,7 @@ struct loop {
         uint64_t epoch, batch, size; /* size: samples of its batches */
     } place;
     int nlocal;
-    int lock; /* of --turns; 0: not opened, -1: none */
+    struct gpu gpu; /* of --turns */
     bool is_mate;
     uint64_t epoch;            /* the last one reported */
     struct firn_decision *log; /* of --replay */
@@ -147,35 +147,27 @@ static void update(struct loop *loop)
     firn_train_time(loop->train, FIRN_STEP_UPDATE, loop_now_s() - started_s);
 }
 
-/* The lock of the GPUs that this process has; -1: none. */
-static int lock_of_gpus(const struct loop *loop)
-{
-    const char *gpus = getenv("CUDA_VISIBLE_DEVICES");
-    char path[4096];
-    if (loop->options.turns == NULL || gpus == NULL)
-        return -1;
-    snprintf(path, sizeof path, "%s/gpu-%s", loop->options.turns, gpus);
-    return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-}
+/* --- a stand-in for a GPU: see gpu.c ------------------------------------- */
 
-static void rest(struct loop *loop)
+/* Sleeps, if asked to. On a virtual GPU until the moment at which the GPU has
+ * done this step's `nturns` threads, and the step has taken what it took
+ * there. */
+static void rest(struct loop *loop, double began_s, int nturns)
 {
     int ms = loop->options.pace_ms;
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    double from_s = loop_now_s();
     if (ms <= 0)
         return;
-    if (loop->lock == 0)
-        loop->lock = lock_of_gpus(loop);
-    if (loop->lock > 0)
-        fcntl(loop->lock, F_SETLKW, &lock);
-    nanosleep(&t, NULL);
-    lock.l_type = F_UNLCK;
-    if (loop->lock <= 0)
+    if (loop->options.turns == NULL) {
+        nanosleep(&t, NULL);
         return;
-    fcntl(loop->lock, F_SETLK, &lock);
-    firn_train_time(loop->train, FIRN_STEP_BACKWARD, loop_now_s() - from_s);
+    }
+    if (loop->gpu.pace_ms == 0)
+        gpu_open(&loop->gpu, loop->options.turns, ms);
+    double worked_s = loop_now_s() - began_s;
+    double step_s = gpu_step(&loop->gpu, began_s, nturns);
+    if (step_s > worked_s)
+        firn_train_time(loop->train, FIRN_STEP_BACKWARD, step_s - worked_s);
 }
 
 /* The model is good enough. All processes have the same weights, so they agree.
@@ -192,8 +184,9 @@ static void measure(struct loop *loop)
 
 static void step(struct loop *loop)
 {
-    int thread;
-    for (int turn = 0; (thread = firn_train_enter(loop->train)) >= 0; turn++) {
+    int thread, turn;
+    double began_s = loop_now_s();
+    for (turn = 0; (thread = firn_train_enter(loop->train)) >= 0; turn++) {
         double loss = learn(loop, thread);
         firn_train_leave(
             loop->train,
@@ -201,7 +194,7 @@ static void step(struct loop *loop)
     }
     firn_train_mean(loop->train, loop->mean);
     update(loop);
-    rest(loop);
+    rest(loop, began_s, turn);
     uint64_t epoch = firn_train_epoch(loop->train);
     if (epoch != loop->epoch)
         measure(loop);
@@ -413,13 +406,14 @@ static enum firn_status begin(struct loop loops[2], const struct firn_mate *as,
     return FIRN_OK;
 }
 
-static int run(struct loop loops[2], const struct firn_mate *as)
+static int run(struct loop loops[2], const struct firn_mate *as, double began_s)
 {
     struct firn_error err = {0};
     struct firn_pair *pair = NULL;
     if (loops[0].options.ahead)
         firn_ahead_wait(); /* what follows may use the GPU */
     double since_s = loop_now_s();
+    gpu_warm_up(began_s, loops[0].options.start_ms);
     if (begin(loops, as, &pair, &err) != FIRN_OK) {
         fprintf(stderr, "%s: %s\n", loops[0].model.name, err.text);
         if (pair != NULL) {
@@ -521,10 +515,11 @@ int loop_main(int argc, char **argv, model_open *open)
     struct loop loops[2] = {0};
     struct firn_mate mate = {0};
     bool has_mate = false;
+    double began_s = loop_now_s();
     setvbuf(stdout, NULL, _IOLBF, 0);
     int code = open_both(loops, argc, argv, open, &mate, &has_mate);
     if (code == 0)
-        code = run(loops, has_mate ? &mate : NULL);
+        code = run(loops, has_mate ? &mate : NULL, began_s);
     close_loop(&loops[0]);
     close_loop(&loops[1]);
     firn_mate_free(&mate);

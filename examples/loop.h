@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct options {
-    int nthreads, nepochs, batch, nsamples, njudge, every, pace_ms;
+    int nthreads, nepochs, batch, nsamples, njudge, every, pace_ms, start_ms;
     int ahead; /* waits for its GPUs: firn/ahead.h */
     uint64_t seed;
     double rate, until;

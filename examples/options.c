@@ -34,11 +34,14 @@ static const char usage[] =
     "                   at every epoch (language model)\n"
     "  --judge N        pictures or windows of the test data (1000)\n"
     "  --pace MS        milliseconds to sleep in every step\n"
+    "  --turns DIR      a virtual GPU, with files in DIR: a thread's step "
+    "takes\n"
+    "                   the pace by the clock, and beside another trainer "
+    "half\n"
+    "                   of that one's more, whatever the CPUs do meanwhile\n"
+    "  --start MS       the first step begins MS after the program\n"
     "  --ahead 1        may be started before its GPUs are free: waits for "
     "them\n"
-    "  --turns DIR      sleep in turn with other trainers on the same GPUs, "
-    "by\n"
-    "                   locks in DIR: a stand-in for a shared GPU\n"
     "  --quiet 1        print only the last line\n";
 
 void options_say(const char *program)
@@ -80,13 +83,14 @@ bool options_parse(struct options *o, int argc, char **argv)
         {"--batch", &o->batch, NULL},      {"--samples", &o->nsamples, NULL},
         {"--seed", &seed, NULL},           {"--every", &o->every, NULL},
         {"--chain", &chain, NULL},         {"--quiet", &quiet, NULL},
-        {"--pace", &o->pace_ms, NULL},     {"--ahead", &o->ahead, NULL},
-        {"--judge", &o->njudge, NULL},     {"--optimizer", NULL, &optimizer},
-        {"--rate", NULL, &rate},           {"--dir", NULL, &o->dir},
-        {"--freeze", NULL, &o->freeze},    {"--replay", NULL, &o->replay},
-        {"--order", NULL, &order},         {"--text", NULL, &o->text},
-        {"--without", NULL, &o->without},  {"--base", NULL, &o->base},
-        {"--until", NULL, &until},         {"--turns", NULL, &o->turns},
+        {"--pace", &o->pace_ms, NULL},     {"--judge", &o->njudge, NULL},
+        {"--optimizer", NULL, &optimizer}, {"--rate", NULL, &rate},
+        {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
+        {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
+        {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
+        {"--base", NULL, &o->base},        {"--until", NULL, &until},
+        {"--turns", NULL, &o->turns},      {"--start", &o->start_ms, NULL},
+        {"--ahead", &o->ahead, NULL},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;

@@ -24,7 +24,10 @@ enum firn_event_kind {
     FIRN_EVENT_BARS,    /* job: what `bars` says of it has changed; FIRN_NO_JOB:
                          * of any job */
     FIRN_EVENT_RESIZED, /* job, attempt: a resize of the running attempt is
-                         * over; is_resized: done, else it is restarted */
+                         * over; is_resized: done; stays: it trains on
+                         * as it was; else it is restarted */
+    FIRN_EVENT_TIMES,   /* job, attempt: when an attempt that is over began and
+                         * ended, by the accounting of the engine's cluster */
     FIRN_EVENT_PREPARED, /* job: processes of its next attempt wait for its
                           * GPUs, ready after prepare_s */
 };
@@ -65,13 +68,17 @@ struct firn_event {
     bool is_drained;                  /* live engines: NODE_DOWN */
     struct firn_part taken;           /* TAKEN; its `gpus` may be 0 */
     const struct firn_inbox *inbox;   /* INBOX */
-    bool is_resized;                  /* RESIZED */
+    bool is_resized, stays;           /* RESIZED */
     double pause_s, prepare_s; /* RESIZED: time without training; until the new
                                 * processes were ready. PREPARED: as there.
                                 * PHASE: seconds that the attempt was started
                                 * before it had its GPUs; 0: it was not */
     const char *why; /* RESIZED: why not; borrowed until the next events */
     double belief;   /* SUBMIT: as in struct firn_job; 0: exact */
+    double began_s, ended_s; /* TIMES: seconds since 1970, equal if it never
+                              * began */
+    const char *user; /* TIMES: whose attempt the cluster says it was; NULL:
+                       * firnd's own user's. Borrowed until the engine closes */
 };
 
 FIRN_C_END

@@ -36,14 +36,16 @@ struct firn_join;
 
 /* By the environment: FIRN_JOIN, the board of the attempt, and FIRN_JOIN_ORDER
  * in a process that was started to join. *out is NULL without FIRN_JOIN, or
- * when the board cannot be opened in a process that does not join, or when the
- * processes share no memory: the job is then resized by a restart. */
+ * when the board cannot be opened in a process that does not join: the job is
+ * then resized by a restart. */
 FIRN_API enum firn_status firn_join_open(struct firn_join **out,
                                          struct firn_error *err);
 FIRN_API void firn_join_close(struct firn_join *join);
 
 /* Was this process started to join a running group, and has not joined yet? */
 FIRN_API bool firn_join_is_new(const struct firn_join *join);
+/* Do all processes share memory? If not, the calls below go over TCP. */
+FIRN_API bool firn_join_shares_memory(const struct firn_join *join);
 /* Tells the supervisor that this program takes such orders. */
 FIRN_API void firn_join_able(struct firn_join *join);
 
@@ -93,6 +95,10 @@ FIRN_API int firn_join_rank(const struct firn_join *join);
 FIRN_API int firn_join_nprocs(const struct firn_join *join);
 /* Do processes join? If not, nothing need be sent to them. */
 FIRN_API bool firn_join_has_joiners(const struct firn_join *join);
+/* The rank among, and the number of, the processes of the new layout that share
+ * this one's memory. */
+FIRN_API void firn_join_local(const struct firn_join *join, int *rank,
+                              int *nprocs);
 FIRN_API bool firn_join_layout(const struct firn_join *join, int nthreads,
                                int *owner);
 
@@ -125,7 +131,7 @@ FIRN_API enum firn_status firn_join_agree(struct firn_join *join,
                                           bool *committed,
                                           struct firn_error *err);
 /* The number of the order whose switch is under way, in any process; 0: none.
- */
+ * Where processes share no memory, only process 0 knows. */
 FIRN_API uint64_t firn_join_under_way(const struct firn_join *join);
 /* The order is given up, since there is no next step or it could not be
  * prepared: process 0 instead of the calls of the switch, or any process before

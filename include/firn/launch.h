@@ -115,7 +115,7 @@ enum firn_phase {
     FIRN_PHASE_STARTING, /* asked for, not seen running */
     FIRN_PHASE_RUNNING,
     FIRN_PHASE_LEAVING, /* asked to checkpoint, or to end; still there */
-    FIRN_PHASE_GONE
+    FIRN_PHASE_GONE     /* has ended, or there is none */
 };
 
 /* Why and how an attempt ended. */

@@ -481,6 +481,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "firn_join_rank": (c_int, [c_void_p]),
     "firn_join_nprocs": (c_int, [c_void_p]),
     "firn_join_has_joiners": (c_bool, [c_void_p]),
+    "firn_join_shares_memory": (c_bool, [c_void_p]),
+    "firn_join_local": (None, [c_void_p, POINTER(c_int), POINTER(c_int)]),
     "firn_join_layout": (c_bool, [c_void_p, c_int, POINTER(c_int)]),
     "firn_join_send": ("status", [c_void_p, c_void_p, c_size]),
     "firn_join_share": (

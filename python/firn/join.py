@@ -40,6 +40,11 @@ class Join:
         """Was this process started to join, and has not joined yet?"""
         return lib().firn_join_is_new(self._handle)
 
+    @property
+    def shares_memory(self) -> bool:
+        """Do all processes share memory? Otherwise they talk over TCP."""
+        return lib().firn_join_shares_memory(self._handle)
+
     @staticmethod
     def open() -> "Join | None":
         """By FIRN_JOIN and FIRN_JOIN_ORDER."""
@@ -83,7 +88,8 @@ class Join:
         return lib().firn_join_due(self._handle)
 
     def under_way(self) -> int:
-        """The order whose switch has begun; 0: none."""
+        """The order whose switch has begun; 0: none. Without shared memory only
+        process 0 knows."""
         return lib().firn_join_under_way(self._handle)
 
     def ready(self) -> int:
@@ -122,12 +128,16 @@ class Join:
             raise FirnError(f"{old.nthreads} threads on {nprocs} processes")
         if rank < 0:
             return None
+        local_rank, local_nprocs = c_int(), c_int()
+        lib().firn_join_local(
+            self._handle, ctypes.byref(local_rank), ctypes.byref(local_nprocs)
+        )
         return replace(
             old,
             rank=rank,
             nprocs=nprocs,
-            local_rank=rank,
-            local_nprocs=nprocs,
+            local_rank=local_rank.value,
+            local_nprocs=local_nprocs.value,
             owner=list(owner),
         )
 

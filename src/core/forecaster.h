@@ -89,6 +89,11 @@ void forecaster_part(struct forecaster *forecaster, struct forecaster_job a,
 void forecaster_save_pairs(const struct forecaster *forecaster,
                            struct firn_buf *out);
 void forecaster_load_pairs(struct forecaster *forecaster, const char *text);
+/* Measured slowdowns of pairs of applications as text, and back. A line that
+ * cannot be read is passed over. */
+void forecaster_save_slowdowns(const struct forecaster *forecaster,
+                               struct firn_buf *out);
+void forecaster_load_slowdowns(struct forecaster *forecaster, const char *text);
 
 /* Calls `pair` for every pair of applications that was seen on shared GPUs,
  * with the step time of the first beside the second over that alone. */

@@ -18,7 +18,8 @@
  * what its profile has for it, and is never below 1; a bad pair stays bad in
  * every way.
  *
- * Pairs that were parted as bad ones stay bad.
+ * Pairs that were parted as bad ones stay bad. Both, what was measured and what
+ * is bad, can be saved as text and loaded again.
  *
  * Applications with a profile go by its number, others by name, PAIR_NAMES of
  * them; what comes later is not learned. Jobs that name no application are of
@@ -27,9 +28,11 @@
 #include "base/buf.h"
 #include "core/outlook.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PAIR_NAMES = 256, BAD_MAX = 4096 };
+static const double LOADED_MOST = 1e3; /* weight of a line of a state file */
 
 static size_t nprofiles(const struct forecaster *f)
 {
@@ -64,7 +67,8 @@ int pair_number(struct forecaster *f, const char *app)
     return (int)nprofiles(f) + map_add(&f->pair_names, app);
 }
 
-void pair_add(struct forecaster *f, int a, int b, double slower)
+static void add_weighted(struct forecaster *f, int a, int b, double slower,
+                         double weight)
 {
     size_t n = nprofiles(f) + (f->priors.is_recorded ? 0 : PAIR_NAMES);
     if (a < 0 || b < 0 || !(slower > 0) || (size_t)a >= n || (size_t)b >= n)
@@ -76,7 +80,12 @@ void pair_add(struct forecaster *f, int a, int b, double slower)
         firn_pairs_init(&f->pairs, f->pairs_storage, n, f->class_of, 1,
                         f->priors.share_slowdown);
     }
-    firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, 1, NULL);
+    firn_pairs_add(&f->pairs, (size_t)a, (size_t)b, slower, weight, NULL);
+}
+
+void pair_add(struct forecaster *f, int a, int b, double slower)
+{
+    add_weighted(f, a, b, slower, 1);
 }
 
 /* --- bad pairs ----------------------------------------------------------- */
@@ -154,6 +163,54 @@ void forecaster_each_pair(const struct forecaster *f, forecaster_pair *pair,
                 pair(arg, name_of(f, (int)a), name_of(f, (int)b),
                      fmax(f->pairs.pair_mean[at], 1));
         }
+}
+
+/* A line is: application, the other one, slowdown, weight. */
+void forecaster_save_slowdowns(const struct forecaster *f, struct firn_buf *out)
+{
+    size_t n = nprofiles(f) + f->pair_names.n;
+    for (size_t a = 0; f->pairs_storage != NULL && a < n; a++)
+        for (size_t b = 0; b < n && b < f->pairs.napps; b++) {
+            size_t at = a * f->pairs.napps + b;
+            if (a < f->pairs.napps && f->pairs.pair_weight[at] > 0)
+                buf_printf(out, "%s\t%s\t%.9g\t%.9g\n", name_of(f, (int)a),
+                           name_of(f, (int)b), f->pairs.pair_mean[at],
+                           f->pairs.pair_weight[at]);
+        }
+}
+
+/* Splits a line at its tabs; false: it has not four fields. */
+static bool split(char *line, char *fields[4])
+{
+    int n = 0;
+    fields[n++] = line;
+    for (char *c = line; *c != '\0'; c++)
+        if (*c == '\t') {
+            *c = '\0';
+            if (n == 4)
+                return false;
+            fields[n++] = c + 1;
+        }
+    return n == 4;
+}
+
+void forecaster_load_slowdowns(struct forecaster *f, const char *text)
+{
+    while (*text != '\0') {
+        size_t n = strcspn(text, "\n");
+        char *line = mem_new(n + 1, 1), *fields[4];
+        memcpy(line, text, n);
+        text += text[n] == '\n' ? n + 1 : n;
+        if (split(line, fields)) {
+            double weight = strtod(fields[3], NULL);
+            double slower = strtod(fields[2], NULL);
+            int a = pair_number(f, fields[0]), b = pair_number(f, fields[1]);
+            if (slower >= 1 && slower < FORECASTER_BAD && weight > 0 &&
+                weight < LOADED_MOST)
+                add_weighted(f, a, b, slower, weight);
+        }
+        mem_free(line);
+    }
 }
 
 /* --- slowdowns ----------------------------------------------------------- */

@@ -35,6 +35,11 @@
  * is ours. spec.mem_ratio, what was seen of a model over what was predicted,
  * scales all of their memory but the CUDA context.
  *
+ * A model of firn/llm.h whose user says its precision, and not Megatron's, has
+ * its splits and speed as before, but the memory that `firn memory` prints:
+ * firn/peak.h's, which was measured in these precisions. What is not said of
+ * the optimizer is AdamW tensor by tensor there too.
+ *
  * Left out: pipelines; for the other models ZeRO and passes.
  */
 #include "core/accept.h"
@@ -89,6 +94,23 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
     return firn_peak_check(peak, NULL) == FIRN_OK;
 }
 
+/* May firn/peak.h count the memory of a model that firn/memory.h has? */
+static void read_counts(struct llmjob *out, const struct firn_job_spec *spec)
+{
+    struct firn_peak_job *peak = &out->peak;
+    if (spec->training.precision == 0 ||
+        out->job.precision == FIRN_PRECISION_MEGATRON)
+        return;
+    peak->arch = firn_arch_of_shape(&out->job.shape);
+    peak->seq = spec->seq;
+    peak->micro_batch = 1;
+    peak->is_eager = out->job.attention == FIRN_ATTENTION_EAGER;
+    if (spec->training.optimizer == 0)
+        peak->optimizer = FIRN_OPT_ADAMW;
+    out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
+    out->is_counted = firn_peak_check(peak, NULL) == FIRN_OK;
+}
+
 /* How it trains; false when it is none, or its sequences are too long. */
 static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
 {
@@ -109,7 +131,10 @@ static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
     if (out->job.shape.family == FIRN_LLM_LLAMA &&
         spec->training.attention == 0)
         out->job.attention = FIRN_ATTENTION_SDPA;
-    return firn_memory_check(&out->job, NULL) == FIRN_OK;
+    if (firn_memory_check(&out->job, NULL) != FIRN_OK)
+        return false;
+    read_counts(out, spec);
+    return true;
 }
 
 bool llmjobs_is(const struct firn_job_spec *spec)
@@ -270,19 +295,6 @@ static struct firn_memory_job part_of(const struct llmjob *llm, int t, int d)
     return job;
 }
 
-static void need_by_memory(const struct llmjob *llm, struct split *split)
-{
-    struct firn_memory_job job = part_of(llm, split->t, split->d);
-    struct firn_memory m = firn_memory_of(&job, NULL);
-    double context_mib = m.device_mib - m.high_mib;
-    split->micro_batch = job.micro_batch;
-    split->need_gib = m.device_mib / MIB_PER_GIB;
-    split->expected_gib = (m.reserved_mib + context_mib) / MIB_PER_GIB;
-    split->tensors_gib = m.expected_mib / MIB_PER_GIB;
-    split->high_gib = m.high_mib / MIB_PER_GIB;
-    split->reserved_gib = m.reserved_mib / MIB_PER_GIB;
-}
-
 /* The same for firn/peak.h. */
 static struct firn_peak_job peak_of(const struct llmjob *llm,
                                     const struct split *split)
@@ -314,6 +326,25 @@ static struct firn_peak need_by_peak(const struct llmjob *llm,
     split->need_gib = split->high_gib + context_mib / MIB_PER_GIB;
     split->expected_gib = split->tensors_gib + context_mib / MIB_PER_GIB;
     return m;
+}
+
+/* Of one pass, for a model of firn/memory.h. */
+static void need_by_memory(const struct llmjob *llm, struct split *split)
+{
+    if (llm->is_counted) {
+        need_by_peak(llm, split, 1);
+        split->passes = 0;
+        return;
+    }
+    struct firn_memory_job job = part_of(llm, split->t, split->d);
+    struct firn_memory m = firn_memory_of(&job, NULL);
+    double context_mib = m.device_mib - m.high_mib;
+    split->micro_batch = job.micro_batch;
+    split->need_gib = m.device_mib / MIB_PER_GIB;
+    split->expected_gib = (m.reserved_mib + context_mib) / MIB_PER_GIB;
+    split->tensors_gib = m.expected_mib / MIB_PER_GIB;
+    split->high_gib = m.high_mib / MIB_PER_GIB;
+    split->reserved_gib = m.reserved_mib / MIB_PER_GIB;
 }
 
 static double samples_s(const struct llmjob *llm, const struct llmspot *spot,

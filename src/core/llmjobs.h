@@ -23,8 +23,10 @@ struct llmjob {
     bool is_peak; /* firn/peak.h predicts it: a model of firn/arch.h, or a word
                    * that firn/memory.h does not have. Of job.shape only h, l,
                    * a and V are set then */
+    bool is_counted; /* firn/peak.h predicts its memory, and nothing else */
     struct firn_peak_job peak; /* the same is not set as in `job`. The members
-                                * below are of these jobs alone */
+                                * below are of jobs with is_peak alone, but for
+                                * mem_ratio */
     unsigned zeros;   /* ZeRO stages of several copies: bit per stage */
     int passes;       /* of a step; 0: as few as memory allows */
     unsigned cannot;  /* FIRN_CAN_*, of its trainer. What its user says of ZeRO

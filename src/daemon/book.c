@@ -538,6 +538,17 @@ enum firn_status book_attempt_ended(struct book *book, struct live_job *job,
     return book_change(book, job, attempt->ended_s, "ended", text, err);
 }
 
+enum firn_status book_attempt_times(struct book *book,
+                                    const struct store_attempt *times,
+                                    const char *user, struct firn_error *err)
+{
+    struct live_job *job = book_job(book, times->job);
+    FIRN_TRY(in_step(book, err));
+    if (job != NULL)
+        job->is_ran_known = false;
+    return store_time_attempt(book->store, times, user, err);
+}
+
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err)
 {
@@ -546,10 +557,19 @@ enum firn_status book_held(struct book *book, struct live_job *job,
         job->how = (struct firn_how)FIRN_HOW_AS_SUBMITTED;
     if (strcmp(job->held, held) == 0)
         return FIRN_OK;
-    mem_free(job->held);
-    job->held = mem_strdup(held);
     FIRN_TRY(store_resize_attempt(book->store, job->id, job->attempt,
                                   moment_s(book), held, err));
+    return book_held_next(book, job, held, err);
+}
+
+enum firn_status book_held_next(struct book *book, struct live_job *job,
+                                const char *held, struct firn_error *err)
+{
+    FIRN_TRY(in_step(book, err));
+    if (strcmp(job->held, held) == 0)
+        return FIRN_OK;
+    mem_free(job->held);
+    job->held = mem_strdup(held);
     return book_change(book, job, moment_s(book), "gpus", job->held, err);
 }
 

@@ -121,6 +121,12 @@ enum firn_status book_attempt_ended(struct book *book, struct live_job *job,
 enum firn_status book_close_attempts(struct book *book, struct live_job *job,
                                      const struct store_attempt *last,
                                      struct firn_error *err);
+/* When an attempt that has an end began and ended, by the cluster's own
+ * accounting; equal times: it never began. Attempts of jobs of other users than
+ * `user` (NULL: any user) keep theirs. */
+enum firn_status book_attempt_times(struct book *book,
+                                    const struct store_attempt *times,
+                                    const char *user, struct firn_error *err);
 /* Seconds that the job has had GPUs, in all its attempts, up to `now_s`. */
 double book_ran_s(struct book *book, const struct live_job *job, double now_s);
 /* An event of the job; nothing of it changes. */
@@ -134,6 +140,10 @@ enum firn_status book_resized(struct book *book, struct live_job *job,
  * cleared. */
 enum firn_status book_held(struct book *book, struct live_job *job,
                            const char *held, struct firn_error *err);
+/* The same for an attempt that is opened next: one that is still open keeps its
+ * own GPUs in the accounting. */
+enum firn_status book_held_next(struct book *book, struct live_job *job,
+                                const char *held, struct firn_error *err);
 /* Sets the GPU type that the job keeps to; "" for none. No event. */
 enum firn_status book_type(struct book *book, struct live_job *job,
                            const char *type, struct firn_error *err);

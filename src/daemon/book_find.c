@@ -22,11 +22,19 @@ enum { NAMES_SHOWN = 5 };
 
 /* --- by number ----------------------------------------------------------- */
 
+/* Ids rise by 1 at least from one place to the next, so those of the first and
+ * the last job bound the place: where no job is missing it is known at once. */
 size_t book_place(const struct book *book, firn_job_id id)
 {
     size_t low = 0, high = book->jobs.n;
     if (high > 0 && book->jobs.at[high - 1]->id < id)
         return high; /* as new ones are */
+    if (high > 0 && id > book->jobs.at[0]->id) {
+        size_t before = (size_t)(id - book->jobs.at[0]->id);
+        size_t behind = (size_t)(book->jobs.at[high - 1]->id - id);
+        low = behind < high ? high - 1 - behind : 0;
+        high = before < high ? before + 1 : high;
+    }
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (book->jobs.at[mid]->id < id)

@@ -55,6 +55,8 @@ struct clocked {
     firn_job_id beside;
     double from_s, from_done_s; /* the first report since */
     double rate;                /* since then; 0: there was one report */
+    double slowdown;            /* of that rate, by the job beside it */
+    double alone; /* its rate alone, before that job came; 0: not known */
 };
 
 /* When its end was forecast, and for when; at_s 0: it was not. */
@@ -104,8 +106,9 @@ struct track {
     double last_step_s;    /* when it reported its last step; 0: it has not */
     int64_t start_attempt; /* the last whose start was measured */
     struct clocked pace;
-    double turn; /* of the time, in a training of two; 0: not known */
-    double best; /* metric in that, and the epoch that had it */
+    bool was_beside; /* trained beside another job in the open attempt */
+    double turn;     /* of the time, in a training of two; 0: not known */
+    double best;     /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
     int64_t warned_attempt; /* of its time limit: loop_limits.c */
     double idle_since_s;    /* no GPU was used since */
@@ -239,6 +242,11 @@ enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
  * loop_costs.c. */
 void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out);
+/* A user's duration counts from the start of a job to its end. Returns which
+ * part of a duration of `duration_s` is training: what durations of the
+ * application were wrong by, less the mean start and end. */
+double desk_share_of_training(const struct desk *desk, const char *app,
+                              double duration_s);
 /* The time that a job with this duration trains alone on what it asked for, as
  * far as durations of its application were wrong by, and what comes before its
  * first and behind its last step; both are 0 and the duration is the answer
@@ -252,6 +260,13 @@ double desk_eta_width(const struct desk *desk);
  * report. */
 double desk_pace(const struct desk *desk, const struct live_job *job,
                  const struct track *track);
+/* The same alone on its GPUs: what was seen beside another job, times the
+ * slowdown of the two. */
+double desk_pace_alone(const struct desk *desk, const struct live_job *job,
+                       const struct track *track);
+/* Has the job, which holds GPUs, made steps on them? It has reported, or it is
+ * there for longer than starts of its application take. */
+bool desk_is_training(const struct desk *desk, const struct track *track);
 
 /* --- the GPU type that a job keeps to: desk_type.c ----------------------- */
 

@@ -9,7 +9,8 @@
  * A job that reports how far it is needs no guess: progress is a share of the
  * whole, and the time left right whatever was guessed. One that runs and does
  * not report is believed until its time is nearly over; then it is taken to
- * need half as much again, and again. So are durations that users gave.
+ * need half as much again, and again. So are durations that users gave, times
+ * what those of the application were wrong by.
  *
  * Cost: O(jobs) every LOOK_EVERY_S, and when a mean has moved.
  */
@@ -102,6 +103,18 @@ static double ran_s(const struct desk *desk, const struct track *track)
            (track->open_attempt != 0 ? now_s - track->opened_s : 0);
 }
 
+/* By how much the time of a whole run is longer than the duration that its
+ * user gave, as far as it was measured of the application. */
+static double times_wrong(const struct desk *desk, const struct track *track)
+{
+    const struct live_job *job = book_job(desk->book, track->id);
+    double wrong =
+        job != NULL && job->ask.duration_s > 0
+            ? livecosts_own_mean(desk->costs, job->ask.app, LIVECOST_ESTIMATE)
+            : 1;
+    return wrong > 0 ? wrong : 1;
+}
+
 double desk_stretched(double duration_s, double done_s)
 {
     if (!(duration_s >= LEAST_S))
@@ -141,9 +154,10 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
         left.left_s = fmax(all_s - done_s, 0) + end_s;
         return left;
     }
-    double done_s = rate * ran_s(desk, track);
+    double wrong = times_wrong(desk, track);
+    double done_s = rate * ran_s(desk, track) / wrong;
     double rest_s = desk_stretched(track->duration_s, done_s) - done_s;
-    left.left_s = rest_s > 0 ? rest_s / rate : 0;
+    left.left_s = rest_s > 0 ? rest_s * wrong / rate : 0;
     return left;
 }
 
@@ -154,10 +168,13 @@ void desk_span_look(struct desk *desk, double now_s)
     desk->looked_s = now_s;
     const struct state *state = round_state(desk->round);
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
-        struct track *track = desk_track(desk, desk_book_id(desk, sj->job.id));
-        if (sj->job.held.nparts == 0 || track == NULL || track->rate > 0)
+        if (sj->job.held.nparts == 0)
             continue;
-        double done_s = rate_of(desk, track) * ran_s(desk, track);
+        struct track *track = desk_track(desk, desk_book_id(desk, sj->job.id));
+        if (track == NULL || track->rate > 0)
+            continue;
+        double done_s = rate_of(desk, track) * ran_s(desk, track) /
+                        times_wrong(desk, track);
         double duration_s = desk_stretched(track->duration_s, done_s);
         if (duration_s == track->duration_s)
             continue;

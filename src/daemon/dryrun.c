@@ -306,6 +306,18 @@ static bool is_known(const struct loop *loop, firn_job_id id)
 
 /* --- rolling forward ----------------------------------------------------- */
 
+/* When the job ends: some time behind its last step, which may be over. */
+static double end_of(const struct dryrun *dry, const struct firn_job *job)
+{
+    double left_s = firn_job_left_s(job, dry->now_s);
+    double last_s = dry->now_s + left_s;
+    if (left_s <= 0 && job->rate > 0)
+        last_s =
+            fmin(last_s, job->resumes_s +
+                             (job->spec.duration_s - job->done_s) / job->rate);
+    return fmax(last_s + dryrun_end_s(dry, job), dry->now_s);
+}
+
 /* The job of the round that ends first; or NULL. */
 static const struct firn_job *first_end(const struct dryrun *dry, double *at_s)
 {
@@ -315,8 +327,7 @@ static const struct firn_job *first_end(const struct dryrun *dry, double *at_s)
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         if (sj->job.held.nparts == 0)
             continue;
-        double end_s = dry->now_s + firn_job_left_s(&sj->job, dry->now_s) +
-                       dryrun_end_s(dry, &sj->job);
+        double end_s = end_of(dry, &sj->job);
         if (end_s < *at_s) {
             *at_s = end_s;
             first = &sj->job;
@@ -354,6 +365,7 @@ static bool end_one(struct dryrun *dry, struct firn_error *err)
     int pinned = first_pinned(dry, &end_s);
     if (!isfinite(end_s) && !isfinite(wake_s))
         return false;
+    wake_s = fmin(wake_s, dryrun_begin_s(dry));
     if (wake_s < end_s) {
         dry->now_s = wake_s > dry->now_s ? wake_s : dry->now_s;
         return true;

@@ -6,9 +6,11 @@
  *   change    a job that gets other GPUs pays for a resize without a stop, or
  *             for a stop and a start, as measured
  *   rate      as it reports, by the clock, or as forecast. A duration that its
- * user gave is multiplied by what those of the application were wrong by
+ *             user gave is multiplied by what those of the application were
+ *             wrong by; its start and its end are a part of it
  *   sharing   its rate alone, over the slowdown beside the job on its GPUs: by
- *             measured pairs, and anew when that job comes or goes
+ *             measured pairs, and anew when that job makes its first step or
+ *             goes
  *   end       a job holds its GPUs for some time behind its last step
  *
  * What was not measured yet costs nothing. A duration that was guessed from
@@ -94,16 +96,29 @@ static double forecast_rate(struct dryrun *dry, const struct firn_job *job)
     struct liveforecast *f = dry->loop->desk.forecast;
     struct firn_way way = liveforecast_held(f, book_id(dry, job), job);
     double rate = liveforecast_rate(f, book_id(dry, job), job, &way);
-    double wrong = livecosts_own_mean(dry->loop->desk.costs, job->spec.app,
-                                      LIVECOST_ESTIMATE);
     rate = rate > 0 ? rate : 1;
-    if (wrong > 0 && !job->spec.is_nominal &&
-        !liveforecast_is_seen(f, book_id(dry, job)))
-        rate /= wrong;
+    if (!job->spec.is_nominal && !liveforecast_is_seen(f, book_id(dry, job)))
+        rate /= desk_share_of_training(&dry->loop->desk, job->spec.app,
+                                       job->spec.duration_s);
     return rate;
 }
 
-/* By how much the jobs on its GPUs slow it down. */
+/* Moments nearer than this are one. */
+static const double SOON_S = 1e-6;
+
+double dryrun_begin_s(const struct dryrun *dry)
+{
+    const struct state *state = round_state(dry->round);
+    double first_s = (double)INFINITY;
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.held.is_shared && sj->job.held.nparts > 0 &&
+            sj->job.resumes_s > dry->now_s + SOON_S)
+            first_s = fmin(first_s, sj->job.resumes_s);
+    return first_s;
+}
+
+/* By how much the jobs on its GPUs slow it down: those that are through their
+ * start. */
 static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
 {
     const struct state *state = round_state(dry->round);
@@ -111,7 +126,9 @@ static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
     if (!job->held.is_shared)
         return 1;
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
-        if (&sj->job == job || !firn_alloc_overlaps(&sj->job.held, &job->held))
+        if (&sj->job == job ||
+            !firn_alloc_overlaps(&sj->job.held, &job->held) ||
+            sj->job.resumes_s > dry->now_s + SOON_S)
             continue;
         struct liveforecast_job a = {book_id(dry, job), job};
         struct liveforecast_job b = {book_id(dry, &sj->job), &sj->job};
@@ -146,8 +163,9 @@ static void set_rate(struct dryrun *dry, const struct firn_job *job)
     else if (!(pace->alone > 0)) /* as it reported, beside whom it is now */
         pace->alone = job->rate * slowdown_of(dry, job);
     double rate = pace->alone / slowdown_of(dry, job);
-    if (!is_new && fabs(rate - job->rate) <= 1e-9 * rate)
-        return;
+    if (!is_new && (fabs(rate - job->rate) <= 1e-9 * rate ||
+                    !(firn_job_left_s(job, dry->now_s) > 0)))
+        return; /* as it was, or behind its last step */
     double resumes_s =
         is_new ? dry->now_s + pace->cost_s : fmax(job->resumes_s, dry->now_s);
     report(dry, job,
@@ -173,14 +191,18 @@ void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
                         const struct track *track, double left_s)
 {
     double start_s = measured_s(dry, job, LIVECOST_START);
-    double rate = forecast_rate(dry, job) / slowdown_of(dry, job);
+    double alone = forecast_rate(dry, job);
+    double rate = alone / slowdown_of(dry, job);
     double begins_s = track->opened_s + start_s, done_s = job->done_s;
     double rest_s = left_s * dry->stretch * rate;
-    if (start_s > 0 && track->open_attempt != 0) { /* how far it must be */
+    bool is_measured = start_s > 0 || dryrun_end_s(dry, job) > 0;
+    if (is_measured && track->open_attempt != 0) { /* how far it must be */
         double worked_s = fmax(dry->now_s - begins_s, 0) * rate;
         double all_s = job->spec.duration_s - job->done_s;
         rest_s = fmax(all_s - worked_s, 0.05 * all_s) * dry->stretch;
     }
+    if (pace_of(dry, job) != NULL)
+        pace_of(dry, job)->alone = alone;
     round_correct(dry->round, job->id, done_s + fmax(rest_s, 1e-3), dry->now_s);
     report(dry, job,
            &(struct firn_report){done_s, rate, fmax(begins_s, dry->now_s)});
@@ -194,6 +216,9 @@ void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
         return;
     double done_s =
         track->mark_done_s + pace * fmax(dry->now_s - track->mark_s, 0);
+    if (job->held.is_shared && pace_of(dry, job) != NULL)
+        pace_of(dry, job)->alone =
+            desk_pace_alone(&dry->loop->desk, live, track);
     report(dry, job,
            &(struct firn_report){fmin(done_s, job->spec.duration_s), pace,
                                  dry->now_s});

@@ -96,6 +96,8 @@ void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
 /* The same of a job that reports. */
 void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
                        const struct live_job *live, const struct track *track);
+/* When the next job on shared GPUs is through its start; infinite: none. */
+double dryrun_begin_s(const struct dryrun *dry);
 /* Seconds from its last step until its GPUs are free. */
 double dryrun_end_s(const struct dryrun *dry, const struct firn_job *job);
 

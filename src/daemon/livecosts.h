@@ -18,7 +18,7 @@ enum livecost {
     LIVECOST_PAUSE,    /* of a resize without a stop */
     LIVECOST_PREPARE,  /* until its new processes were ready */
     LIVECOST_SLOWDOWN, /* step time meanwhile / usual; a ratio */
-    LIVECOST_ESTIMATE, /* training time / duration that the user gave; a ratio,
+    LIVECOST_ESTIMATE, /* time from start to end / what the user gave; a ratio,
                         * never that of other applications */
     LIVECOST_CLOCK,    /* time of training by the clock / by the step times that
                         * trainers report, which leave out what is between steps */

@@ -221,6 +221,17 @@ void liveforecast_load_pairs(struct liveforecast *f, const char *text)
     forecaster_load_pairs(f->forecaster, text);
 }
 
+void liveforecast_save_slowdowns(const struct liveforecast *f,
+                                 struct firn_buf *out)
+{
+    forecaster_save_slowdowns(f->forecaster, out);
+}
+
+void liveforecast_load_slowdowns(struct liveforecast *f, const char *text)
+{
+    forecaster_load_slowdowns(f->forecaster, text);
+}
+
 void liveforecast_each_pair(const struct liveforecast *f, forecaster_pair *pair,
                             void *arg)
 {

@@ -61,6 +61,11 @@ void liveforecast_part(struct liveforecast *forecast, struct liveforecast_job a,
 void liveforecast_save(const struct liveforecast *forecast,
                        struct firn_buf *out);
 void liveforecast_load_pairs(struct liveforecast *forecast, const char *text);
+/* Measured slowdowns of pairs, over a restart. */
+void liveforecast_save_slowdowns(const struct liveforecast *forecast,
+                                 struct firn_buf *out);
+void liveforecast_load_slowdowns(struct liveforecast *forecast,
+                                 const char *text);
 
 void liveforecast_each_pair(const struct liveforecast *forecast,
                             forecaster_pair *pair, void *arg);

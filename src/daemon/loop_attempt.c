@@ -60,7 +60,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     how.merged_with = partner != NULL ? partner->id : FIRN_NO_JOB;
     firn_alloc_print(gpus, &held);
     enum firn_status status =
-        book_held(loop->book, job, held.at, err); /* (1) */
+        book_held_next(loop->book, job, held.at, err); /* (1) */
     buf_release(&held);
     if (status == FIRN_OK)
         status = book_how(loop->book, job, &how, err);
@@ -119,6 +119,17 @@ void loop_close_attempt(struct loop *loop, struct live_job *job,
     book_wrote(loop->book, book_attempt_ended(loop->book, job, &attempt, &err),
                &err);
     book_wrote(loop->book, book_held(loop->book, job, "-", &err), &err);
+}
+
+void loop_attempt_times(struct loop *loop, const struct firn_event *event)
+{
+    struct firn_error err = {0};
+    const struct store_attempt times = {.job = event->job,
+                                        .number = event->attempt,
+                                        .started_s = event->began_s,
+                                        .ended_s = event->ended_s};
+    book_wrote(loop->book,
+               book_attempt_times(loop->book, &times, event->user, &err), &err);
 }
 
 void loop_stopped_text(const struct live_job *job, int end, double ran_s,

@@ -13,11 +13,13 @@
  *   SLOWDOWN  mean step time in reports between that order and RESIZED, over
  *             the step time in the last report before
  *
- *   CLOCK     at DONE, its rate by reported step times over that by the clock,
- *   ESTIMATE  and 1 / the latter, if it had what it asked for and was alone
+ *   CLOCK     at DONE, its rate by reported step times over that by the clock
+ *   ESTIMATE  at DONE, what it would have taken from its start to its end with
+ *             what it asked for, alone, over the duration that its user gave
  *
  * livecosts.c keeps the means, by application; the meta entry "costs" of the
- * state file has them over a restart of firnd.
+ * state file has them over a restart of firnd, and "slowdowns" those of pairs
+ * on shared GPUs.
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
@@ -38,19 +40,32 @@ void loop_costs_open(struct loop *loop)
     if (store_get_meta(loop->store, "costs", &text, &none) == FIRN_OK &&
         text.n > 0)
         livecosts_load(loop->desk.costs, text.at);
+    buf_clear(&text);
+    if (store_get_meta(loop->store, "slowdowns", &text, &none) == FIRN_OK &&
+        text.n > 0)
+        liveforecast_load_slowdowns(loop->desk.forecast, text.at);
     buf_release(&text);
+}
+
+static void save(struct loop *loop, const char *key,
+                 const struct firn_buf *text)
+{
+    struct firn_error err = {0};
+    if (text->n > 0)
+        book_wrote(loop->book,
+                   store_put_meta(loop->store, key,
+                                  (struct firn_bytes){text->at, text->n}, &err),
+                   &err);
 }
 
 void loop_costs_save(struct loop *loop)
 {
     struct firn_buf text = {0};
-    struct firn_error err = {0};
     livecosts_save(loop->desk.costs, &text);
-    if (text.n > 0)
-        book_wrote(loop->book,
-                   store_put_meta(loop->store, "costs",
-                                  (struct firn_bytes){text.at, text.n}, &err),
-                   &err);
+    save(loop, "costs", &text);
+    buf_clear(&text);
+    liveforecast_save_slowdowns(loop->desk.forecast, &text);
+    save(loop, "slowdowns", &text);
     buf_release(&text);
 }
 
@@ -202,6 +217,8 @@ void loop_costs_resized(struct loop *loop, const struct live_job *job,
     struct livecosts *costs = loop->desk.costs;
     const char *app = app_of(job);
     track->change = (struct change){0};
+    if (event->stays)
+        return;
     if (!event->is_resized) { /* from now on it is stopped */
         loop_costs_ordered(loop, job, track);
         return;
@@ -231,8 +248,15 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
         (in_round == NULL && job->ask.is_elastic))
         return;
-    livecosts_add(loop->desk.costs, app_of(job), LIVECOST_ESTIMATE,
-                  1 / pace->rate);
+    struct livecosts *costs = loop->desk.costs;
+    double around_s =
+        fmax(livecosts_mean(costs, app_of(job), LIVECOST_START), 0) +
+        fmax(livecosts_mean(costs, app_of(job), LIVECOST_END), 0);
+    double all_s = track->duration_s / pace->rate + around_s;
+    if (job->attempt == 1 && !track->was_beside) /* with slow first steps */
+        all_s = dock_now_s(&loop->dock) - track->opened_s;
+    livecosts_add(costs, app_of(job), LIVECOST_ESTIMATE,
+                  all_s / track->duration_s);
 }
 
 void loop_costs_ended(struct loop *loop, const struct live_job *job,
@@ -257,23 +281,73 @@ void loop_costs_ended(struct loop *loop, const struct live_job *job,
 
 /* A pace is taken from reports at least this far apart. */
 static const double PACE_LEAST_S = 0.5;
+/* A start takes at most this many times its mean. */
+static const double START_MOST = 1.5;
+
+bool desk_is_training(const struct desk *desk, const struct track *track)
+{
+    const struct live_job *job = book_job(desk->book, track->id);
+    if (job == NULL || track->open_attempt == 0)
+        return false;
+    if (track->mark_attempt == job->attempt && track->mark_s > 0)
+        return true;
+    double start_s = livecosts_mean(desk->costs, app_of(job), LIVECOST_START);
+    return dock_now_s(desk->dock) >= track->opened_s + START_MOST * start_s;
+}
+
+/* The job that trains on the same GPUs; 0: none. `slowdown` is by it. */
+static firn_job_id beside_now(const struct desk *desk,
+                              const struct track *track,
+                              const struct firn_job *job, double *slowdown)
+{
+    const struct state *state = round_state(desk->round);
+    firn_job_id beside = 0;
+    *slowdown = 1;
+    if (job == NULL || !job->held.is_shared)
+        return 0;
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        if (&sj->job == job || !firn_alloc_overlaps(&sj->job.held, &job->held))
+            continue;
+        firn_job_id id = desk_book_id(desk, sj->job.id);
+        const struct track *other = desk_track(desk, id);
+        if (other == NULL || !desk_is_training(desk, other))
+            continue;
+        double xi = liveforecast_slowdown_now(
+            desk->forecast, (struct liveforecast_job){track->id, job},
+            (struct liveforecast_job){id, &sj->job});
+        beside = id;
+        if (xi < FORECASTER_BAD)
+            *slowdown = fmax(*slowdown, xi);
+    }
+    return beside;
+}
 
 void loop_costs_paced(struct loop *loop, const struct live_job *job,
                       struct track *track, double done_s)
 {
     struct clocked *pace = &track->pace;
     const struct firn_job *in_round = desk_job(&loop->desk, track);
-    double now_s = dock_now_s(&loop->dock);
+    double now_s = dock_now_s(&loop->dock), slowdown;
     int ngpus = in_round != NULL ? in_round->held.ngpus : 0;
-    if (pace->attempt != job->attempt || pace->ngpus != ngpus ||
-        pace->beside != track->sharer || loop_costs_is_changing(track)) {
+    firn_job_id beside = beside_now(&loop->desk, track, in_round, &slowdown);
+    bool is_other = pace->attempt != job->attempt || pace->ngpus != ngpus ||
+                    loop_costs_is_changing(track);
+    track->was_beside =
+        beside != 0 || (pace->attempt == job->attempt && track->was_beside);
+    if (is_other || pace->beside != beside) {
         *pace = (struct clocked){.attempt = job->attempt,
                                  .ngpus = ngpus,
-                                 .beside = track->sharer,
+                                 .beside = beside,
                                  .from_s = now_s,
-                                 .from_done_s = done_s};
+                                 .from_done_s = done_s,
+                                 .slowdown = slowdown,
+                                 .alone = is_other ? 0
+                                          : pace->rate > 0
+                                              ? pace->rate * pace->slowdown
+                                              : pace->alone};
         return;
     }
+    pace->slowdown = slowdown; /* as it is known by now */
     if (now_s - pace->from_s < PACE_LEAST_S || done_s <= pace->from_done_s)
         return;
     pace->rate = (done_s - pace->from_done_s) / (now_s - pace->from_s);
@@ -288,17 +362,43 @@ double desk_pace(const struct desk *desk, const struct live_job *job,
     return clock > 1 ? track->rate / clock : track->rate;
 }
 
+double desk_pace_alone(const struct desk *desk, const struct live_job *job,
+                       const struct track *track)
+{
+    const struct clocked *pace = &track->pace;
+    bool is_of_now = pace->attempt == job->attempt;
+    if (is_of_now && !(pace->rate > 0) && pace->alone > 0)
+        return pace->alone;
+    double rate = desk_pace(desk, job, track);
+    return is_of_now && pace->slowdown > 1 ? rate * pace->slowdown : rate;
+}
+
+/* The least share of a duration that is training, whatever was measured. */
+static const double TRAINING_LEAST = 0.1;
+
+double desk_share_of_training(const struct desk *desk, const char *app,
+                              double duration_s)
+{
+    double wrong = livecosts_own_mean(desk->costs, app, LIVECOST_ESTIMATE);
+    double around_s =
+        fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0) +
+        fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
+    if (!(duration_s > 0))
+        return 1;
+    return fmax((wrong > 0 ? wrong : 1) - around_s / duration_s,
+                TRAINING_LEAST);
+}
+
 double desk_training_s(const struct desk *desk, const struct live_job *job,
                        double duration_s, double *start_s, double *end_s)
 {
     const char *app = app_of(job);
-    double wrong = livecosts_own_mean(desk->costs, app, LIVECOST_ESTIMATE);
     *start_s = *end_s = 0;
     if (!(job->ask.duration_s > 0))
         return duration_s;
     *start_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0);
     *end_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
-    return wrong > 0 ? duration_s * wrong : duration_s;
+    return duration_s * desk_share_of_training(desk, app, duration_s);
 }
 
 void desk_costs(const struct desk *desk, const struct firn_job *job,

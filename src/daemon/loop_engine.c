@@ -508,14 +508,18 @@ static void on_resized(struct loop *loop, struct live_job *job,
         snprintf(why, sizeof why,
                  "resized without a stop: ready in %.3g s, paused for %.3g s",
                  event->prepare_s, event->pause_s);
-        book_wrote(loop->book, book_resized(loop->book, job, why, &err), &err);
     } else {
-        metrics_add(loop->metrics, METRIC_JOINS_FAILED, 0, 1);
-        snprintf(why, sizeof why, "is restarted for its resize: %.120s",
+        if (!event->stays)
+            metrics_add(loop->metrics, METRIC_JOINS_FAILED, 0, 1);
+        snprintf(why, sizeof why, "%s: %.120s",
+                 event->stays ? "not resized, it trains on as it was"
+                              : "is restarted for its resize",
                  event->why != NULL ? event->why : "");
     }
-    struct happening what = {.event = event->is_resized ? LIFE_RESIZED
-                                                        : LIFE_NOT_RESIZED,
+    bool runs_on = event->is_resized || event->stays;
+    if (runs_on)
+        book_wrote(loop->book, book_resized(loop->book, job, why, &err), &err);
+    struct happening what = {.event = runs_on ? LIFE_RESIZED : LIFE_NOT_RESIZED,
                              .words = {.gpus = on.at, .why = why}};
     loop_happens(loop, job, &what);
     buf_release(&on);
@@ -618,6 +622,9 @@ void loop_event(struct loop *loop, const struct firn_event *event)
         break;
     case FIRN_EVENT_INBOX:
         loop_inbox_event(loop, event->inbox);
+        break;
+    case FIRN_EVENT_TIMES:
+        loop_attempt_times(loop, event);
         break;
     default:
         on_job_event(loop, event);

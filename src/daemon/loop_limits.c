@@ -167,9 +167,10 @@ double loop_limits_look(struct loop *loop, double now_s)
         return loop->desk.limits_s;
     for (size_t i = 0; i < loop->desk.tracks.n; i++) {
         struct track *track = loop->desk.tracks.at[i];
-        struct live_job *job =
-            track != NULL ? book_job(loop->book, track->id) : NULL;
-        if (job == NULL || job->is_ending || track->open_attempt == 0)
+        if (track == NULL || track->open_attempt == 0)
+            continue;
+        struct live_job *job = book_job(loop->book, track->id);
+        if (job == NULL || job->is_ending)
             continue;
         if (job->ask.limit_s > 0)
             next_s = fmin(next_s, look_at_limit(loop, job, track, now_s));

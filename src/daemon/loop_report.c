@@ -16,6 +16,8 @@
 #include "daemon/loopwork.h"
 #include <math.h>
 
+enum { MANY_SHARERS = 100 };
+
 /* The share of its work that a job reports as done; negative: it does not. */
 static double said_progress(const struct live_job *job)
 {
@@ -43,7 +45,9 @@ static double seen_rate(const struct track *track, const struct live_job *job,
     return track->rate;
 }
 
-/* Who shares its GPUs: how many, and the last of them. */
+/* Who shares its GPUs: how many, and the last of them. A job that may not have
+ * made a step yet slows no other one down, or does; nothing can be learned of
+ * the two then, and it counts as many. */
 static struct track *look_around(struct loop *loop, const struct firn_job *job,
                                  struct liveforecast_run *run)
 {
@@ -58,6 +62,8 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
             run->beside = sj->job.spec.app;
             sharer =
                 desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
+            if (sharer != NULL && !desk_is_training(&loop->desk, sharer))
+                run->sharers = MANY_SHARERS;
         }
     return sharer;
 }

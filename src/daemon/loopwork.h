@@ -155,6 +155,8 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
 /* The end of its open attempt, written once; NULL: none has ended. */
 void loop_close_attempt(struct loop *loop, struct live_job *job,
                         const struct firn_event *event);
+/* TIMES: the cluster's own account of an attempt that is over. */
+void loop_attempt_times(struct loop *loop, const struct firn_event *event);
 /* The end of attempts up to that one, behind which the next has begun. */
 void loop_close_late(struct loop *loop, struct live_job *job, int64_t attempt,
                      const struct firn_event *event);

@@ -70,6 +70,15 @@ static const char *const texts[SQL_N] = {
                            " gpus = ?4 WHERE job = ?1 AND epoch = ?2 AND"
                            " EXISTS (SELECT 1 FROM epochs AS e WHERE"
                            " e.job = ?1 AND e.epoch = ?2 AND e.how < 0)",
+    [SQL_TIME_SPAN] = "UPDATE spans SET since_s = ?3 WHERE job = ?1 AND"
+                      " epoch = ?2 AND gpu_s = 0 AND EXISTS (SELECT 1 FROM"
+                      " epochs AS e JOIN jobs AS j ON j.id = e.job WHERE"
+                      " e.job = ?1 AND e.epoch = ?2 AND e.how >= 0 AND"
+                      " (?4 = '' OR j.user = ?4))",
+    [SQL_TIME_ATTEMPT] = "UPDATE epochs SET started_s = ?3, ended_s = ?4 WHERE"
+                         " job = ?1 AND epoch = ?2 AND how >= 0 AND (?5 = ''"
+                         " OR EXISTS (SELECT 1 FROM jobs AS j WHERE"
+                         " j.id = ?1 AND j.user = ?5))",
     [SQL_KEEP_USAGE] =
         "INSERT INTO usage (day, user, project, app, gpu_s, attempts)"
         " SELECT CAST(e.ended_s / 86400 AS INTEGER), j.user, j.project, j.app,"

@@ -113,6 +113,14 @@ enum firn_status store_close_attempts(struct store *store,
 enum firn_status store_close_over(struct store *store, int *nclosed,
                                   struct firn_error *err);
 
+/* Sets both times of an attempt that has an end, and what it used of its GPUs
+ * with them. An attempt whose GPUs changed while it ran keeps what it used
+ * before the last change. Nothing is done for the job of another user than
+ * `user`; NULL: any. */
+enum firn_status store_time_attempt(struct store *store,
+                                    const struct store_attempt *times,
+                                    const char *user, struct firn_error *err);
+
 /* The attempt is being stopped by that cause. The first cause of an attempt
  * stays. */
 enum firn_status store_stop_attempt(struct store *store, firn_job_id job,

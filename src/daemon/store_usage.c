@@ -32,6 +32,25 @@ enum firn_status store_resize_attempt(struct store *store, firn_job_id job,
     return store_apply(store, &change, err);
 }
 
+enum firn_status store_time_attempt(struct store *store,
+                                    const struct store_attempt *times,
+                                    const char *user, struct firn_error *err)
+{
+    struct store_change span = store_change(store, SQL_TIME_SPAN, 4);
+    store_give_text(store, &span, 4, user != NULL ? user : "");
+    store_give_int(&span, 1, times->job);
+    store_give_int(&span, 2, times->number);
+    store_give_real(&span, 3, times->started_s);
+    FIRN_TRY(store_apply(store, &span, err));
+    struct store_change change = store_change(store, SQL_TIME_ATTEMPT, 5);
+    store_give_int(&change, 1, times->job);
+    store_give_int(&change, 2, times->number);
+    store_give_real(&change, 3, times->started_s);
+    store_give_real(&change, 4, times->ended_s);
+    store_give_text(store, &change, 5, user != NULL ? user : "");
+    return store_apply(store, &change, err);
+}
+
 static const char *text_at(sqlite3_stmt *row, int at)
 {
     const char *text = (const char *)sqlite3_column_text(row, at);

@@ -93,13 +93,17 @@ static bool write_all(int fd, struct firn_bytes text)
 enum { SYNCED = 1, OVER = 2, OPEN = 4 };
 
 /* The mode of a file: where a user's supervisor and firnd share the folder
- * (launch/asuser.h), its group is firnd's, and both write. */
+ * (launch/asuser.h), its group is firnd's, and both write. The user is not of
+ * that group and reads firnd's files as any user could who can enter the
+ * folder: these two can. */
 static mode_t mode_in(int folder, unsigned mode)
 {
     struct stat st;
     if ((mode & OPEN) != 0)
         return 0644;
-    return fstat(folder, &st) == 0 && (st.st_mode & S_ISGID) != 0 ? 0660 : 0600;
+    if (fstat(folder, &st) != 0 || (st.st_mode & S_ISGID) == 0)
+        return 0600;
+    return st.st_uid == geteuid() ? 0660 : 0664;
 }
 
 /* Writes a file under a draft's name; OVER: over its present contents; OPEN:
@@ -152,6 +156,11 @@ static enum firn_status put(int folder, const char *name,
     if (!write_draft(folder, draft, mode, text))
         return failed(name, err);
     return publish(folder, draft, name, mode, err);
+}
+
+void attempt_ending_name(int64_t slurm_id, char out[ATTEMPT_ENDING])
+{
+    snprintf(out, ATTEMPT_ENDING, "ending-%lld", (long long)slurm_id);
 }
 
 enum firn_status attempt_put(int folder, const char *name,

@@ -74,6 +74,9 @@ int attempt_folder(const char *job_folder, int64_t attempt, bool make);
 int attempt_ahead_folder(const char *job_folder);
 
 /* Writes the file `name` of the folder, without a sync. FIRN_EIO. */
+/* The file by which a further allocation says that Slurm will end it soon. */
+enum { ATTEMPT_ENDING = 64 };
+void attempt_ending_name(int64_t slurm_id, char out[ATTEMPT_ENDING]);
 enum firn_status attempt_put(int folder, const char *name,
                              struct firn_bytes text, struct firn_error *err);
 /* Appends the file to `out`. DAMAGED: larger than 16 MiB. */

@@ -7,7 +7,8 @@
  * (1) an argument has printable letters and no blank, and is in a list here:
  *     as it stands, or by its name with any such value;
  * (2) a submission names each of its components firn:CELL:JOB:ATTEMPT with the
- *     numbers of the request; its output goes nowhere, it starts in "/";
+ *     numbers of the request, or all of them firn:CELL:JOB:ATTEMPT:NUMBER for a
+ *     further allocation; its output goes nowhere, it starts in "/";
  * (3) a cancellation names the job by number and by that name, so it reaches
  *     no other job of the user.
  *
@@ -98,8 +99,8 @@ static bool is_listed(struct firn_bytes word)
 }
 
 /* "OPTIONfirn:CELL:JOB:ATTEMPT" with the numbers of the request: (2), (3). */
-static bool is_tag(struct firn_bytes word, const char *option,
-                   const struct launchslurm_job *job)
+static bool is_first_tag(struct firn_bytes word, const char *option,
+                         const struct launchslurm_job *job)
 {
     char head[40], tail[48];
     int n = snprintf(head, sizeof head, "%sfirn:", option);
@@ -112,18 +113,48 @@ static bool is_tag(struct firn_bytes word, const char *option,
                (struct firn_bytes){word.at + before, word.n - before - behind});
 }
 
+/* The same with ":NUMBER" behind it. */
+static bool is_pilot_tag(struct firn_bytes word, const char *option,
+                         const struct launchslurm_job *job)
+{
+    size_t head = word.n;
+    while (head > 0 && word.at[head - 1] != ':')
+        head--;
+    return head > 0 &&
+           is_number((struct firn_bytes){word.at + head, word.n - head}) &&
+           is_first_tag((struct firn_bytes){word.at, head - 1}, option, job);
+}
+
+static bool is_tag(struct firn_bytes word, const char *option,
+                   const struct launchslurm_job *job)
+{
+    return is_first_tag(word, option, job) || is_pilot_tag(word, option, job);
+}
+
+bool launchslurm_is_pilot(struct firn_bytes words,
+                          const struct launchslurm_job *job)
+{
+    struct firn_bytes word;
+    while (next(&words, &word))
+        if (begins(word, name_option))
+            return is_pilot_tag(word, name_option, job);
+    return false;
+}
+
 bool launchslurm_is_sbatch(struct firn_bytes words,
                            const struct launchslurm_job *job)
 {
     struct firn_bytes word;
     int nparts = 1, nnames = 0;
+    bool is_pilot = launchslurm_is_pilot(words, job);
     bool has_output = false, has_error = false, has_folder = false;
     while (words.n > 0) {
         if (!next(&words, &word) || !is_listed(word))
             return false;
         nparts += is(word, ":");
         if (begins(word, name_option)) {
-            if (!is_tag(word, name_option, job))
+            if (!(is_pilot ? is_pilot_tag : is_first_tag)(word, name_option,
+                                                          job))
                 return false;
             nnames++;
         }

@@ -20,6 +20,10 @@ struct launchslurm_job {
 /* Functions of their bytes. `words` has a line for each argument. */
 bool launchslurm_is_sbatch(struct firn_bytes words,
                            const struct launchslurm_job *job);
+/* Of arguments that launchslurm_is_sbatch() took: is it a further allocation of
+ * an attempt that runs? */
+bool launchslurm_is_pilot(struct firn_bytes words,
+                          const struct launchslurm_job *job);
 bool launchslurm_is_scancel(struct firn_bytes words,
                             const struct launchslurm_job *job);
 

@@ -11,7 +11,9 @@
  *                                     board; of a joiner: and it is ready
  *
  * so the switch begins only when every process has on its own board all that it
- * needs, and the pause does not depend on how fast files travel.
+ * needs, and the pause does not depend on how fast files travel. A trainer that
+ * prepares beside its training (PyTorch) opens its connections before that, and
+ * its supervisor waits until its board says that it has.
  *
  * Invariants
  *   1. Only the supervisor of old process 0 moves that board's word, besides
@@ -42,7 +44,7 @@ static void make_board(struct shepherd *s)
     if (s->board_fd < 0)
         return; /* such a job is resized by restarts */
     atomic_store(&s->board->is_far, 1);
-    atomic_store(&s->board->prepares, 1);
+    atomic_store(&s->board->prepares, FIRN_JOIN_BY_SUPERVISOR);
     snprintf(s->join, sizeof s->join, "FIRN_JOIN=/proc/self/fd/%d",
              s->board_fd);
 }
@@ -162,6 +164,17 @@ static void publish(struct shepherd *s)
         settle(s, &join);
 }
 
+/* An old process: the order and the address are on its board and, where the
+ * trainer prepares beside its training, it has. */
+static bool is_set(const struct shepherd *s)
+{
+    uint64_t number = s->far->number;
+    if (atomic_load(&s->board->at_port) >> 16 != number)
+        return false;
+    return atomic_load(&s->board->prepares) != FIRN_JOIN_BY_TRAINER ||
+           atomic_load(&s->board->set[s->rank]) == number + 1;
+}
+
 /* The board of another process: the address, readiness, the end. */
 static void echo(struct shepherd *s)
 {
@@ -174,9 +187,8 @@ static void echo(struct shepherd *s)
         memcpy(s->board->at, join.at, sizeof join.at);
         atomic_store(&s->board->at_port, number << 16 | (uint64_t)join.port);
     }
-    bool is_ready = atomic_load(&s->board->at_port) >> 16 == number;
+    bool is_ready = s->rank >= 0 && is_set(s);
     if (s->rank < 0 && s->order == number) {
-        is_ready = false;
         for (int r = 0; r < s->far->order.nnew; r++)
             is_ready =
                 is_ready || (s->far->new_worker[r] == (int32_t)s->worker &&
@@ -193,8 +205,7 @@ static void echo(struct shepherd *s)
 static void ready_first(struct shepherd *s)
 {
     uint64_t number = s->far->number;
-    if (s->readied < number &&
-        atomic_load(&s->board->at_port) >> 16 == number &&
+    if (s->readied < number && is_set(s) &&
         far_ready_put(s->folder, s->worker, number) == FIRN_OK)
         s->readied = number;
 }

@@ -72,9 +72,11 @@ static void turn(void *state)
         if (job->base.held.nparts > 0 && (has_changes || now_s >= job->look_s))
             slurm_look(slurm, job);
     }
-    for (size_t i = 0; i < slurm->roster.jobs.n; i++)
+    for (size_t i = 0; i < slurm->roster.jobs.n; i++) {
+        slurm_chain_look(slurm, slurm_at(slurm, i));
         if (slurm_resize_look(slurm, slurm_at(slurm, i)))
             slurm_leave(slurm, slurm_at(slurm, i), false);
+    }
     slurm_bars_end(slurm);
     start_all(slurm);
     slurm_poll(slurm);
@@ -117,6 +119,8 @@ static void close_engine(void *state)
     vec_release(&slurm->releases);
     vec_release(&slurm->orphans);
     vec_release(&slurm->returns);
+    vec_release(&slurm->timed);
+    vec_release(&slurm->users);
     vec_release(&slurm->hosts);
     vec_release(&slurm->names);
     buf_release(&slurm->spec);

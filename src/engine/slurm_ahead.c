@@ -5,20 +5,25 @@
  *     scontrol -o show assoc_mgr ...     GPUs and jobs that the limits of the
  *                                        user's and the accounts' associations
  *                                        leave; none left: the job waits
+ *     scontrol -o show assoc_mgr ...     the same of QOS (slurm_qos.c)
  *     scontrol -o show partition NAME    accounts and time (slurm_limits.c)
+ *     sacctmgr show assoc ...            users' default QOS, every 600 polls
+ *
+ * Associations and QOS may also limit a job's time (MaxWall): no attempt asks
+ * for more.
  *
  * Asked when the engine is opened and every twenty polls. Without this the
  * policy pins a job where Slurm does not start it, and learns that from the
  * reason of the pending job (slurm_pending.c), which stays the second line:
- * limits of QOS, of licenses and of types of GPUs are only learnt there, and
- * so is what other jobs took since the last answer.
+ * limits of licenses and of types of GPUs are only learnt there, and so is what
+ * other jobs took since the last answer.
  *
  * Invariants:
  * (1) the host hears of every change: BARS about all jobs;
  * (2) a job that has GPUs is not told to give some back;
  * (3) an answer that does not come changes nothing.
  *
- * Cost: three commands every twenty polls; O(associations + nodes times
+ * Cost: four commands every twenty polls; O(associations + nodes times
  * reservations) for a question about a job.
  */
 #define _GNU_SOURCE
@@ -37,6 +42,8 @@ struct slurm_ahead {
     VEC(struct slurm_booking) bookings;
     VEC(struct slurm_assoc) assocs;
     double due_s;
+    double defaults_due_s;         /* sacctmgr is asked again then */
+    char cluster[SLURM_RULE_NAME]; /* its name; "": not known */
     struct {
         firn_job_id job;
         double until_s;
@@ -44,7 +51,7 @@ struct slurm_ahead {
     char why[SLURM_EXCERPT];
 };
 
-enum { BOOKINGS, ASSOCS, PARTITION, NQUESTIONS };
+enum { BOOKINGS, ASSOCS, QOS, DEFAULTS, PARTITION, NQUESTIONS };
 
 static double every_s(const struct slurm *slurm)
 {
@@ -52,11 +59,14 @@ static double every_s(const struct slurm *slurm)
 }
 
 static void words_of(const struct slurm *slurm, int question,
-                     const char *out[6])
+                     const char *out[7])
 {
-    const char *const all[NQUESTIONS][6] = {
+    const char *const all[NQUESTIONS][7] = {
         [BOOKINGS] = {"scontrol", "-o", "show", "reservation", NULL},
         [ASSOCS] = {"scontrol", "-o", "show", "assoc_mgr", "flags=assoc", NULL},
+        [QOS] = {"scontrol", "-o", "show", "assoc_mgr", "flags=qos", NULL},
+        [DEFAULTS] = {"sacctmgr", "-n", "-P", "show", "assoc",
+                      "format=Cluster,Account,User,Partition,DefaultQOS", NULL},
         [PARTITION] = {"scontrol", "-o", "show", "partition", slurm->partition,
                        NULL}};
     memcpy(out, all[question], sizeof all[question]);
@@ -88,8 +98,11 @@ static void take_booking(struct slurm *slurm, const char *line)
 static void take_assoc(struct slurm *slurm, const char *line)
 {
     struct slurm_assoc assoc;
-    if (slurm_assoc_read(line, &assoc))
-        vec_add(&slurm->ahead->assocs, assoc);
+    if (!slurm_assoc_read(line, &assoc))
+        return;
+    vec_add(&slurm->ahead->assocs, assoc);
+    slurm_value_of(line, "ClusterName", slurm->ahead->cluster,
+                   sizeof slurm->ahead->cluster);
 }
 
 /* True: it differs from the answer before. */
@@ -129,6 +142,10 @@ static bool take(struct slurm *slurm, int question, struct firn_bytes text)
         return take_bookings(slurm, text);
     if (question == ASSOCS)
         return take_assocs(slurm, text);
+    if (question == QOS)
+        return slurm_qos_take(slurm, text);
+    if (question == DEFAULTS)
+        return slurm_qos_defaults(slurm, slurm->ahead->cluster, text);
     memcpy(accounts[0], slurm->allow_accounts, sizeof accounts[0]);
     memcpy(accounts[1], slurm->deny_accounts, sizeof accounts[1]);
     each_line(slurm, text, slurm_limits_read);
@@ -137,12 +154,29 @@ static bool take(struct slurm *slurm, int question, struct firn_bytes text)
            strcmp(accounts[1], slurm->deny_accounts) != 0;
 }
 
+/* Without associations there is no accounting, and sacctmgr would only fail. */
+static bool is_due(struct slurm *slurm, int question)
+{
+    double now_s = slurm_now_s(slurm);
+    if (question == QOS)
+        return slurm->ahead->assocs.n > 0;
+    if (question != DEFAULTS)
+        return true;
+    if (slurm->ahead->assocs.n == 0 || now_s < slurm->ahead->defaults_due_s)
+        return false;
+    slurm->ahead->defaults_due_s = now_s + 30 * every_s(slurm);
+    return true;
+}
+
 void slurm_ahead_open(struct slurm *slurm)
 {
-    const char *argv[6];
+    const char *argv[7];
     slurm->ahead = mem_new(1, sizeof *slurm->ahead);
+    slurm_qos_open(slurm);
     for (int i = 0; i < PARTITION && !slurm->is_from_file; i++) {
         struct firn_buf text = {0};
+        if (!is_due(slurm, i))
+            continue;
         words_of(slurm, i, argv);
         if (slurm_ask_with(slurm, argv, seconds, first_limit_s, &text) ==
             FIRN_OK)
@@ -155,13 +189,15 @@ void slurm_ahead_open(struct slurm *slurm)
 
 void slurm_ahead_poll(struct slurm *slurm)
 {
-    const char *argv[6];
+    const char *argv[7];
     double now_s = slurm_now_s(slurm);
     if (now_s < slurm->ahead->due_s || slurm->away_s > 0 ||
         commands_count(slurm->commands, SLURM_CMD_AHEAD) > 0)
         return;
     slurm->ahead->due_s = now_s + every_s(slurm);
     for (int i = 0; i < NQUESTIONS; i++) {
+        if (!is_due(slurm, i))
+            continue;
         words_of(slurm, i, argv);
         slurm_run(slurm, argv,
                   &(struct command){.env = seconds,
@@ -194,6 +230,7 @@ void slurm_ahead_close(struct slurm *slurm)
         return;
     vec_release(&slurm->ahead->bookings);
     vec_release(&slurm->ahead->assocs);
+    slurm_qos_close(slurm);
     mem_free(slurm->ahead);
     slurm->ahead = NULL;
 }
@@ -257,8 +294,8 @@ static void add_limits(struct slurm *slurm, const struct slurm_assoc *assoc,
     out->gpus_max = most < 0 ? 0 : most;
     if (is_full)
         snprintf(slurm->ahead->why, sizeof slurm->ahead->why,
-                 "Slurm lets %.60s run %d jobs at once (MaxJobs), and all run",
-                 whose, assoc->jobs_all);
+                 "Slurm lets %.60s run %d jobs at once, and all run", whose,
+                 assoc->jobs_all);
     else
         snprintf(slurm->ahead->why, sizeof slurm->ahead->why,
                  "Slurm's limits of %.60s leave it %d GPUs", whose,
@@ -286,6 +323,53 @@ static void add_assocs(struct slurm *slurm, const char *user,
     }
 }
 
+/* The user and the account of a job; NULL: Slurm has no such association. */
+static const struct slurm_assoc *assoc_of_job(const struct slurm *slurm,
+                                              const struct firn_launch *launch)
+{
+    char account[SLURM_RULE_NAME];
+    bool is_users = slurm_has_users(slurm) && launch->user != NULL;
+    option_of(slurm, launch, "--account=", account);
+    return assoc_of(slurm, is_users ? launch->user : slurm->own_user, account);
+}
+
+static void add_qos(struct slurm *slurm, const struct firn_launch *launch,
+                    int own, struct slurm_bounds *out)
+{
+    struct slurm_qos_limits limits;
+    char named[SLURM_RULE_NAME];
+    const struct slurm_assoc *its = assoc_of_job(slurm, launch);
+    if (its == NULL)
+        return;
+    option_of(slurm, launch, "--qos=", named);
+    slurm_qos_limits(slurm, named, its, &limits);
+    for (size_t i = 0; i < limits.n; i++)
+        add_limits(slurm, &limits.at[i], own, out);
+}
+
+static double shorter_s(double limit_s, int minutes)
+{
+    return minutes > 0 && (limit_s <= 0 || 60.0 * minutes < limit_s)
+               ? 60.0 * minutes
+               : limit_s;
+}
+
+double slurm_ahead_wall_s(const struct slurm *slurm,
+                          const struct firn_launch *launch)
+{
+    struct slurm_qos_limits limits;
+    char named[SLURM_RULE_NAME];
+    const struct slurm_assoc *its = assoc_of_job(slurm, launch);
+    if (its == NULL)
+        return 0;
+    option_of(slurm, launch, "--qos=", named);
+    slurm_qos_limits(slurm, named, its, &limits);
+    double wall_s = shorter_s(0, its->wall_min);
+    for (size_t i = 0; i < limits.n; i++)
+        wall_s = shorter_s(wall_s, limits.at[i].wall_min);
+    return wall_s;
+}
+
 /* GPUs of the job that run, as Slurm has them. */
 static int own_gpus(const struct slurm *slurm, firn_job_id id)
 {
@@ -301,6 +385,9 @@ static void add_bookings(struct slurm *slurm, const struct firn_launch *launch,
 {
     char named[SLURM_RULE_NAME];
     double now_s = slurm_now_s(slurm), limit_s = slurm->limit_s;
+    double wall_s = slurm_ahead_wall_s(slurm, launch);
+    if (wall_s > 0 && (limit_s <= 0 || wall_s < limit_s))
+        limit_s = wall_s;
     if (launch->attempt_limit_s > 0 &&
         (limit_s <= 0 || launch->attempt_limit_s < limit_s))
         limit_s = launch->attempt_limit_s;
@@ -353,6 +440,7 @@ void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
     if (account[0] == '\0' && its != NULL)
         str_copy(account, sizeof account, its->account);
     add_assocs(slurm, user, account, own, out);
+    add_qos(slurm, launch, own, out);
     add_bookings(slurm, launch, out);
     bool is_allowed = slurm_limits_allow(slurm, account);
     if (!is_allowed) {

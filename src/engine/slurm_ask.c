@@ -120,6 +120,17 @@ static void cancel_as(struct slurm *slurm, const char *user,
     arena_release(&text);
 }
 
+void slurm_cancel_by(struct slurm *slurm, const char *user,
+                     const struct slurm_tag *tag, const char *const *argv)
+{
+    if (user[0] != '\0')
+        cancel_as(slurm, user, tag, argv);
+    else
+        slurm_run(slurm, argv,
+                  &(struct command){.limit_s = slurm_answer_s,
+                                    .tag = SLURM_CMD_CANCEL});
+}
+
 void slurm_cancel(struct slurm *slurm, const char *user,
                   const struct slurm_tag *tag, int64_t id, bool is_gentle)
 {
@@ -129,10 +140,5 @@ void slurm_cancel(struct slurm *slurm, const char *user,
     slurm_tag_print(tag, mark);
     snprintf(name, sizeof name, "--name=%s", mark);
     snprintf(number, sizeof number, "%lld", (long long)id);
-    if (user[0] != '\0')
-        cancel_as(slurm, user, tag, argv);
-    else
-        slurm_run(slurm, argv,
-                  &(struct command){.limit_s = slurm_answer_s,
-                                    .tag = SLURM_CMD_CANCEL});
+    slurm_cancel_by(slurm, user, tag, argv);
 }

@@ -498,6 +498,7 @@ static void look_at_guest(struct slurm *slurm, struct slurmjob *job)
 static void warn_if_slow(struct slurm *slurm, struct slurmjob *job)
 {
     if (job->is_slow || job->base.phase != FIRN_PHASE_STARTING ||
+        job->base.began_s <= 0 || /* an earlier firnd's: not known since when */
         slurm_now_s(slurm) < job->base.began_s + slow_s)
         return;
     job->is_slow = true;

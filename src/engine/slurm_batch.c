@@ -155,12 +155,15 @@ static void add_environment(const struct slurm *slurm, struct slurm_argv *out,
  * Where the site has PreemptParameters=send_user_signal, Slurm sends the same
  * request before it preempts the job. */
 static void add_limit(const struct slurm *slurm, const struct slurmjob *job,
-                      double own_s, struct slurm_argv *out, struct arena *text)
+                      double own_s, double wall_s, struct slurm_argv *out,
+                      struct arena *text)
 {
     enum { LONGEST_S = 65535 }; /* sbatch's own limit */
     double limit_s = slurm->limit_s;
     if (own_s > 0 && (limit_s <= 0 || own_s < limit_s))
         limit_s = own_s;
+    if (wall_s > 0 && (limit_s <= 0 || wall_s < limit_s))
+        limit_s = wall_s;
     int minutes = (int)(limit_s / 60) + (limit_s >= 60 ? 0 : 1);
     double before_s = job->base.grace_s + 60;
     if (limit_s > 0) {
@@ -192,9 +195,10 @@ static void add_all(const struct slurm *slurm, const struct slurmjob *job,
         add_environment(slurm, out, text);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
         vec_add(&out->at, fixed[i]);
-    if (slurm->limit_s > 0 || slurm->asks_unlimited ||
+    double wall_s = slurm_ahead_wall_s(slurm, launch);
+    if (slurm->limit_s > 0 || slurm->asks_unlimited || wall_s > 0 ||
         launch->attempt_limit_s > 0 || job->base.can_checkpoint)
-        add_limit(slurm, job, launch->attempt_limit_s, out, text);
+        add_limit(slurm, job, launch->attempt_limit_s, wall_s, out, text);
     for (size_t i = 0, n = 0; i < wants.at.n; i++) {
         if (wants.at.at[i].is_put)
             continue;

@@ -38,6 +38,10 @@ void slurm_limits_read(struct slurm *slurm, const char *line)
                         sizeof slurm->deny_accounts) ||
         is_any(slurm->deny_accounts))
         slurm->deny_accounts[0] = '\0';
+    if (!slurm_value_of(line, "QoS", slurm->partition_qos,
+                        sizeof slurm->partition_qos) ||
+        is_any(slurm->partition_qos))
+        slurm->partition_qos[0] = '\0';
     bool has_most = slurm_time_read(most, &most_s) && most_s > 0;
     bool has_usual = slurm_time_read(usual, &usual_s) && usual_s > 0;
     slurm->asks_unlimited = !has_most && has_usual;

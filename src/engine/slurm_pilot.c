@@ -167,6 +167,13 @@ static size_t place_of(const struct slurmjob *job, int64_t number)
     return i;
 }
 
+/* The pilot whose GPUs this one waits for is still there: slurm_chain.c. */
+static bool has_before(const struct slurmjob *job,
+                       const struct slurm_pilot *pilot)
+{
+    return pilot->follows > 0 && place_of(job, pilot->follows) < job->pilots.n;
+}
+
 void slurm_pilot_submitted(struct slurm *slurm, const struct command_done *done)
 {
     struct slurmjob *job = slurm_find(slurm, (firn_job_id)done->about);
@@ -201,7 +208,9 @@ void slurm_pilot_submitted(struct slurm *slurm, const struct command_done *done)
              slurm_failure(done, why));
     snprintf(pilot->reason, sizeof pilot->reason, "%.60s", why);
     if (is_clear)
-        slurm_pilot_happens(slurm, job, i, PILOT_ON_REFUSED);
+        slurm_pilot_happens(slurm, job, i,
+                            has_before(job, pilot) ? PILOT_ON_UNWANTED
+                                                   : PILOT_ON_REFUSED);
 }
 
 /* --- squeue's answer ------------------------------------------------------ */
@@ -230,7 +239,7 @@ static void take(struct slurm *slurm, struct slurmjob *job, size_t i,
     struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
     struct slurm_pilot *pilot = &job->pilots.at[i];
     const struct slurm_job *found =
-        slurm_pilot_find(slurm, jobs, &tag, pilot->number);
+        slurm_pilot_find(slurm, jobs, &tag, job->user, pilot->number);
     if (found == NULL) {
         if (asked_s < pilot->known_s) /* (2) */
             return;
@@ -246,6 +255,8 @@ static void take(struct slurm *slurm, struct slurmjob *job, size_t i,
     snprintf(pilot->reason, sizeof pilot->reason, "%.60s",
              found->state <= SLURM_BOOTING ? found->reason : "");
     enum pilot_event event = PILOT_ON_RUNS;
+    if (has_before(job, pilot))
+        pilot->asked_s = slurm_now_s(slurm); /* its wait has not begun */
     if (found->state == SLURM_PENDING)
         event = pending_event(slurm, pilot);
     else if (found->state == SLURM_BOOTING)

@@ -34,6 +34,7 @@ static bool is_busy(const struct slurm *slurm)
 
 static void ask_queue(struct slurm *slurm, double now_s)
 {
+    static const char *const env[] = {SLURM_QUEUE_ENV, NULL};
     char format[64];
     uint64_t drawn = 0;
     const char *argv[] = {
@@ -48,9 +49,10 @@ static void ask_queue(struct slurm *slurm, double now_s)
              slurm->queue_mark);
     slurm->queue_asked_s = now_s;
     slurm->queue_due_s = INFINITY;
-    slurm_run(
-        slurm, argv,
-        &(struct command){.limit_s = slurm_answer_s, .tag = SLURM_CMD_QUEUE});
+    slurm_run(slurm, argv,
+              &(struct command){.env = env,
+                                .limit_s = slurm_answer_s,
+                                .tag = SLURM_CMD_QUEUE});
 }
 
 static void ask_nodes(struct slurm *slurm)
@@ -104,6 +106,16 @@ static void put_lines(struct firn_bytes text, const char *mark,
     }
 }
 
+/* A pilot is of the user of its attempt, whatever its name says; of an attempt
+ * that is over, of any user as whom firnd may cancel it. */
+static bool is_its_users(const struct slurm *slurm, const struct slurm_job *at)
+{
+    const struct slurmjob *job = slurm_find(slurm, (firn_job_id)at->tag.job);
+    return job == NULL || job->base.held.nparts == 0 ||
+           job->base.attempt != at->tag.attempt ||
+           slurm_is_user(slurm, job->user, at->user);
+}
+
 static void take_queue(struct slurm *slurm, const struct command_done *done)
 {
     struct slurm_jobs jobs = {0};
@@ -113,9 +125,9 @@ static void take_queue(struct slurm *slurm, const struct command_done *done)
         put_lines(done->out, slurm->queue_mark, &lines);
         struct firn_bytes text = {lines.n > 0 ? lines.at : "", lines.n};
         enum firn_status status = slurm_jobs_read(&jobs, text, &err);
-        for (size_t i = 0; i < jobs.at.n; i++) /* pilots are firnd's own */
+        for (size_t i = 0; i < jobs.at.n; i++)
             if (jobs.at.at[i].pilot != 0 &&
-                !slurm_is_user(slurm, "", jobs.at.at[i].user))
+                !is_its_users(slurm, &jobs.at.at[i]))
                 jobs.at.at[i].is_ours = false;
         if (status == FIRN_OK)
             slurm_queue_take(slurm, &jobs, slurm->queue_asked_s);

@@ -196,5 +196,6 @@ void slurm_queue_take(struct slurm *slurm, const struct slurm_jobs *jobs,
     bool is_sure = slurm_nodes_use(slurm, asked_s); /* before sweep() */
     slurm_pending_look(slurm, is_sure);
     sweep(slurm, jobs);
+    slurm_times_take(slurm, jobs);
     drop_releases(slurm, jobs, asked_s);
 }

@@ -6,7 +6,9 @@
  *     all pilots run              `launch-K` and `resize` are written; the
  *                                 supervisor starts joiners as steps in them
  *     `resized`: done             pilots without workers go back to Slurm
- *     `resized`: failed           new pilots go back, and the job restarts
+ *     `resized`: failed           new pilots go back; the job trains on as it
+ *                                 was for a minute, and restarts if its next
+ *                                 growth fails too, or if it has to shrink
  *
  * Slurm does not divide an allocation: a worker can leave, but its GPU is free
  * for others only when the whole allocation is. So a resize keeps or gives back
@@ -61,9 +63,9 @@ static bool is_whole(const struct slurmjob *job, const struct firn_alloc *to)
     return job->own.nparts > 0;
 }
 
-/* NULL: `to` can be had without a stop; "": nothing is to be said of it. */
-static const char *obstacle(struct slurm *slurm, const struct slurmjob *job,
-                            const struct firn_alloc *to)
+const char *slurm_resize_obstacle(struct slurm *slurm,
+                                  const struct slurmjob *job,
+                                  const struct firn_alloc *to)
 {
     const struct firn_alloc *held = &job->base.held;
     struct firn_launch launch = {0};
@@ -79,11 +81,6 @@ static const char *obstacle(struct slurm *slurm, const struct slurmjob *job,
     if (held->is_shared || to->is_shared ||
         !firn_how_equal(&held->how, &to->how))
         return "";
-    if (job->user[0] != '\0')
-        return "its Slurm job is its user's, and firnd asks for further "
-               "allocations as its own user only";
-    if (job->user[0] != '\0')
-        return "a job that runs as its own user has one allocation";
     if (!is_whole(job, to))
         return "Slurm does not divide an allocation, and its first one stays "
                "as long as it runs";
@@ -102,12 +99,12 @@ bool slurm_resize(struct slurm *slurm, struct slurmjob *job,
         return true;
     }
     bool is_same = holding_is_same_run(&job->base.held, to);
-    const char *why = obstacle(slurm, job, to);
+    const char *why = slurm_resize_obstacle(slurm, job, to);
     if (why != NULL || (is_same && job->pilots.n == 0)) {
         struct resized resized = {.number = job->nresizes};
         if (why != NULL && why[0] != '\0' && !is_same) {
             str_copy(resized.why, sizeof resized.why, why);
-            slurm_resized_report(slurm, job, &resized);
+            slurm_resized_report(slurm, job, &resized, false);
         }
         job->waits_s = 0;
         return false;
@@ -186,7 +183,7 @@ static enum firn_status write_files(struct slurm *slurm, struct slurmjob *job,
     if (!slurm->host.launch(slurm->host.arg, job->base.id, &launch))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d", job->base.id);
     roster_launch_begin(&job->base, &launch, &file);
-    slurm_variables(slurm, job, &job->base.want, &launch, &file);
+    slurm_variables(slurm, job, &resize->next, &launch, &file);
     launchfile_write(&file, &text);
     launchfile_release(&file);
     snprintf(name, sizeof name, "launch-%lld", (long long)resize->number);
@@ -211,14 +208,15 @@ static enum firn_status write_files(struct slurm *slurm, struct slurmjob *job,
 
 /* --- a resize ------------------------------------------------------------- */
 
-static enum firn_status begin(struct slurm *slurm, struct slurmjob *job,
-                              struct firn_error *err)
+enum firn_status slurm_resize_begin(struct slurm *slurm, struct slurmjob *job,
+                                    const struct firn_alloc *to,
+                                    struct firn_error *err)
 {
     struct resize resize = {.number = job->nresizes + 1,
                             .prepare_s = slurm->join_s,
                             .old = slurm_resized_trains(job),
                             .next = FIRN_ALLOC_NONE};
-    holding_copy(&resize.next, &job->base.want);
+    holding_copy(&resize.next, to);
     resize_ranks(&resize);
     enum firn_status status = write_files(slurm, job, &resize, err);
     if (status == FIRN_OK) {
@@ -226,11 +224,13 @@ static enum firn_status begin(struct slurm *slurm, struct slurmjob *job,
         job->waits_s = 0;
         holding_copy(&job->before, &resize.old);
         holding_copy(&job->after, &resize.next);
-        slurm_pilots_happen(slurm, job, PILOT_HELD, PILOT_ON_FILL);
-        for (size_t i = job->pilots.n; i-- > 0;)
-            if (job->pilots.at[i].state == PILOT_USED &&
-                common(&job->after, &job->pilots.at[i].part) == 0)
+        for (size_t i = job->pilots.n; i-- > 0;) {
+            bool is_in = common(&job->after, &job->pilots.at[i].part) != 0;
+            if (job->pilots.at[i].state == PILOT_HELD && is_in)
+                slurm_pilot_happens(slurm, job, i, PILOT_ON_FILL);
+            else if (job->pilots.at[i].state == PILOT_USED && !is_in)
                 slurm_pilot_happens(slurm, job, i, PILOT_ON_EMPTY);
+        }
     }
     resize_release(&resize);
     return status;
@@ -255,16 +255,17 @@ static bool advance(struct slurm *slurm, struct slurmjob *job)
         job->waits_s = 0;
         return false;
     }
-    const char *why = obstacle(slurm, job, &job->base.want);
+    const char *why = slurm_resize_obstacle(slurm, job, &job->base.want);
     if (job->must_restart && job->refusal[0] != '\0') {
         struct resized resized = {.number = job->nresizes};
         str_copy(resized.why, sizeof resized.why, job->refusal);
-        slurm_resized_report(slurm, job, &resized);
+        slurm_resized_report(slurm, job, &resized, false);
         job->refusal[0] = '\0';
     }
     if (job->must_restart || why != NULL || is_late)
         return !is_trained(job);
-    if (have_all(slurm, job, &err) && begin(slurm, job, &err) == FIRN_OK)
+    if (have_all(slurm, job, &err) &&
+        slurm_resize_begin(slurm, job, &job->base.want, &err) == FIRN_OK)
         return false;
     if (err.text[0] != '\0') {
         log_warn("job %d: %s", job->base.id, err.text);

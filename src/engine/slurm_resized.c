@@ -19,10 +19,12 @@
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static const double ended_limit_s = 30; /* for Slurm's word on the pilots */
+static const double again_s = 60;       /* before a growth is tried again */
 
 static bool has_part(const struct firn_alloc *alloc,
                      const struct firn_part *part)
@@ -37,7 +39,7 @@ static bool has_part(const struct firn_alloc *alloc,
 /* --- the end of a resize -------------------------------------------------- */
 
 void slurm_resized_report(struct slurm *slurm, const struct slurmjob *job,
-                          const struct resized *resized)
+                          const struct resized *resized, bool stays)
 {
     char *why = slurm->why[slurm->nwhy++ % SLURM_WHYS];
     str_copy(why, sizeof slurm->why[0], resized->why);
@@ -45,22 +47,52 @@ void slurm_resized_report(struct slurm *slurm, const struct slurmjob *job,
                                             .job = job->base.id,
                                             .attempt = job->base.attempt,
                                             .is_resized = resized->is_done,
+                                            .stays = stays,
                                             .pause_s = resized->pause_s,
                                             .prepare_s = resized->prepare_s,
                                             .why = why});
 }
 
+/* The job trains on as it was after a growth that failed: no further allocation
+ * is asked for until the bar ends. A second failure is answered by a restart,
+ * which a trainer that cannot be joined needs. */
+static bool stay(struct slurm *slurm, struct slurmjob *job,
+                 const struct resized *resized, bool had_joiners)
+{
+    char why[SLURM_EXCERPT];
+    if (resized->is_done)
+        job->nfailures = 0;
+    if (resized->is_done || !had_joiners || job->nfailures++ > 0)
+        return false;
+    snprintf(why, sizeof why, "its last growth failed: %.100s", resized->why);
+    struct firn_alloc trains = slurm_resized_trains(job);
+    job->again_s = slurm_now_s(slurm) + again_s;
+    slurm_bar_gpus(slurm, job->base.id, trains.ngpus, why);
+    holding_release(&trains);
+    return true;
+}
+
+static bool has_joining(const struct slurmjob *job)
+{
+    for (size_t i = 0; i < job->pilots.n; i++)
+        if (job->pilots.at[i].state == PILOT_JOINING)
+            return true;
+    return false;
+}
+
 static void settle(struct slurm *slurm, struct slurmjob *job,
                    const struct resized *resized)
 {
+    bool has_joiners = has_joining(job);
     enum pilot_event event = resized->is_done ? PILOT_ON_DONE : PILOT_ON_FAILED;
     holding_release(&job->before);
     holding_release(&job->after);
     slurm_pilots_happen(slurm, job, PILOT_JOINING, event);
     slurm_pilots_happen(slurm, job, PILOT_LEAVING, event);
     slurm_resized_hold(job);
-    slurm_resized_report(slurm, job, resized);
-    job->must_restart = !resized->is_done;
+    bool stays = stay(slurm, job, resized, has_joiners);
+    slurm_resized_report(slurm, job, resized, stays);
+    job->must_restart = !stays && !resized->is_done;
     if (job->base.want.nparts > 0 && !job->base.is_planned)
         job->waits_s = slurm_now_s(slurm); /* if that is what is wanted */
 }
@@ -97,6 +129,20 @@ bool slurm_pilots_are_unclear(struct slurm *slurm, struct slurmjob *job)
 
 /* --- after a restart of firnd --------------------------------------------- */
 
+/* A pilot that is to have the GPUs of an earlier one (slurm_chain.c) has no
+ * workers as long as that one is listed. */
+static bool is_second(const struct slurmjob *job, size_t i)
+{
+    const struct firn_part *part = &job->pilots.at[i].part;
+    for (size_t k = 0; k < i; k++) {
+        const struct firn_part *other = &job->pilots.at[k].part;
+        if (other->node == part->node && other->board == part->board &&
+            (other->gpus & part->gpus) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* The states of the pilots, by the layouts before and after a resize; `after`
  * is empty if none is under way. */
 static void place_pilots(struct slurm *slurm, struct slurmjob *job,
@@ -106,7 +152,7 @@ static void place_pilots(struct slurm *slurm, struct slurmjob *job,
     double now_s = slurm_now_s(slurm);
     for (size_t i = 0; i < job->pilots.n; i++) {
         struct slurm_pilot *pilot = &job->pilots.at[i];
-        bool was = has_part(trains, &pilot->part);
+        bool was = has_part(trains, &pilot->part) && !is_second(job, i);
         bool is_next = after->nparts > 0 && has_part(after, &pilot->part);
         pilot->asked_s = pilot->known_s = now_s;
         pilot->settle_s = now_s + slurm_settle_s(slurm);

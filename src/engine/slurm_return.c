@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "base/log.h"
+#include "base/str.h"
 #include "engine/holding.h"
 #include "engine/slurmwork.h"
 #include <stdio.h>
@@ -15,29 +16,31 @@
 enum { BOARDS = 16 };
 static const double cancel_every_s = 1;
 
+/* As its user; the launcher cancels by number only. */
 static void cancel(struct slurm *slurm, struct slurm_return *back)
 {
     char number[32], mark[SLURM_TAG_MAX], name[SLURM_TAG_MAX + 8];
     double now_s = slurm_now_s(slurm);
-    if (now_s < back->cancel_s + cancel_every_s)
+    bool is_known = back->pilot.slurm_id > 0;
+    if (now_s < back->cancel_s + cancel_every_s ||
+        (back->user[0] != '\0' && !is_known))
         return;
     back->cancel_s = now_s;
     slurm_pilot_print(&back->tag, back->pilot.number, mark);
     snprintf(name, sizeof name, "--name=%s", mark);
     snprintf(number, sizeof number, "%lld", (long long)back->pilot.slurm_id);
-    const char *argv[] = {"scancel", "--quiet", name,
-                          back->pilot.slurm_id > 0 ? number : NULL, NULL};
-    slurm_run(
-        slurm, argv,
-        &(struct command){.limit_s = slurm_answer_s, .tag = SLURM_CMD_CANCEL});
+    const char *argv[] = {"scancel", "--quiet", name, is_known ? number : NULL,
+                          NULL};
+    slurm_cancel_by(slurm, back->user, &back->tag, argv);
     slurm_poll_soon(slurm);
 }
 
 static struct slurm_return *add(struct slurm *slurm,
-                                const struct slurm_tag *tag,
+                                const struct slurm_tag *tag, const char *user,
                                 const struct slurm_pilot *pilot)
 {
     struct slurm_return back = {.tag = *tag, .pilot = *pilot};
+    str_copy(back.user, sizeof back.user, user);
     back.pilot.state = PILOT_RETURNING;
     back.pilot.nmissing = 0;
     back.pilot.known_s = slurm_now_s(slurm);
@@ -49,7 +52,7 @@ void slurm_return(struct slurm *slurm, const struct slurmjob *job,
                   const struct slurm_pilot *pilot)
 {
     struct slurm_tag tag = {slurm->cell, job->base.id, job->base.attempt};
-    cancel(slurm, add(slurm, &tag, pilot));
+    cancel(slurm, add(slurm, &tag, job->user, pilot));
 }
 
 void slurm_return_all(struct slurm *slurm, struct slurmjob *job)
@@ -61,6 +64,7 @@ void slurm_return_all(struct slurm *slurm, struct slurmjob *job)
     holding_release(&job->before);
     holding_release(&job->after);
     job->npilots = job->nresizes = 0;
+    job->nfailures = 0;
     job->waits_s = job->again_s = job->ended_s = 0;
     job->has_lost_pilot = job->must_restart = false;
 }
@@ -83,13 +87,13 @@ void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
 const struct slurm_job *slurm_pilot_find(const struct slurm *slurm,
                                          const struct slurm_jobs *jobs,
                                          const struct slurm_tag *tag,
-                                         int64_t number)
+                                         const char *user, int64_t number)
 {
     const struct slurm_job *found = NULL;
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         if (at->is_ours && at->pilot == number &&
-            slurm_is_user(slurm, "", at->user) && at->tag.cell == tag->cell &&
+            slurm_is_user(slurm, user, at->user) && at->tag.cell == tag->cell &&
             at->tag.job == tag->job && at->tag.attempt == tag->attempt &&
             (found == NULL || slurm_state_is_over(found->state)))
             found = at;
@@ -122,7 +126,6 @@ static void adopt_orphans(struct slurm *slurm, const struct slurm_jobs *jobs)
     for (size_t i = 0; i < jobs->at.n; i++) {
         const struct slurm_job *at = &jobs->at.at[i];
         if (!at->is_ours || at->pilot == 0 || at->tag.cell != slurm->cell ||
-            !slurm_is_user(slurm, "", at->user) ||
             slurm_state_is_over(at->state) || at->state == SLURM_COMPLETING ||
             is_listed(slurm, at))
             continue;
@@ -131,7 +134,8 @@ static void adopt_orphans(struct slurm *slurm, const struct slurm_jobs *jobs)
                  (long long)at->tag.job, (long long)at->id,
                  (long long)at->tag.attempt);
         struct slurm_pilot pilot = {.number = at->pilot, .slurm_id = at->id};
-        (void)add(slurm, &at->tag, &pilot); /* cancelled by the next answer */
+        const char *user = slurm_user_listed(slurm, at->user);
+        (void)add(slurm, &at->tag, user, &pilot); /* the next answer cancels */
     }
 }
 
@@ -142,8 +146,8 @@ void slurm_returns_take(struct slurm *slurm, const struct slurm_jobs *jobs,
     for (size_t i = 0; i < slurm->returns.n; i++) {
         struct slurm_return back = slurm->returns.at[i];
         struct pilot_row row = {PILOT_RETURNING, 0};
-        const struct slurm_job *found =
-            slurm_pilot_find(slurm, jobs, &back.tag, back.pilot.number);
+        const struct slurm_job *found = slurm_pilot_find(
+            slurm, jobs, &back.tag, back.user, back.pilot.number);
         bool counts = asked_s >= back.pilot.known_s;
         if (found != NULL && !slurm_state_is_over(found->state)) {
             back.pilot.slurm_id = found->id;

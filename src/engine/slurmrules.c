@@ -31,8 +31,17 @@ static void cut(char *text)
     text[strcspn(text, "(")] = '\0';
 }
 
+struct slurm_assoc slurm_no_limits(void)
+{
+    return (struct slurm_assoc){.gpus_all = -1,
+                                .gpus_each = -1,
+                                .jobs_all = -1,
+                                .wall_min = -1,
+                                .uid = -1};
+}
+
 /* "4(2)" or "4"; "N(2)" and others: -1. (1) */
-static int limit_of(const char *text, int *used)
+int slurm_limit_of(const char *text, int *used)
 {
     char *end = NULL;
     *used = 0;
@@ -45,13 +54,13 @@ static int limit_of(const char *text, int *used)
 }
 
 /* Of "cpu=N(0),gres/gpu=4(2)" the GPUs. Those of a type are left to Slurm. */
-static int gpus_of(const char *tres, int *used)
+int slurm_gpus_of(const char *tres, int *used)
 {
     static const char key[] = "gres/gpu=";
     *used = 0;
     for (const char *at = tres; (at = strstr(at, key)) != NULL; at++)
         if (at == tres || at[-1] == ',')
-            return limit_of(at + sizeof key - 1, used);
+            return slurm_limit_of(at + sizeof key - 1, used);
     return -1;
 }
 
@@ -75,20 +84,25 @@ bool slurm_assoc_read(const char *line, struct slurm_assoc *out)
 {
     char text[1024], yes[8];
     int used = 0;
-    *out = (struct slurm_assoc){0};
+    *out = slurm_no_limits();
     if (!slurm_value_of(line, "Account", out->account, sizeof out->account) ||
         !slurm_value_of(line, "UserName", out->user, sizeof out->user) ||
         !slurm_value_of(line, "GrpTRES", text, sizeof text))
         return false;
-    out->gpus_all = gpus_of(text, &out->gpus_used);
+    out->gpus_all = slurm_gpus_of(text, &out->gpus_used);
     slurm_value_of(line, "MaxTRESPJ", text, sizeof text);
-    out->gpus_each = gpus_of(text, &used);
+    out->gpus_each = slurm_gpus_of(text, &used);
     slurm_value_of(line, "MaxJobs", text, sizeof text);
-    out->jobs_all = limit_of(text, &out->jobs_used);
+    out->jobs_all = slurm_limit_of(text, &out->jobs_used);
+    slurm_value_of(line, "MaxWallPJ", text, sizeof text);
+    out->wall_min = slurm_limit_of(text, &used);
     slurm_value_of(line, "ParentAccount", out->parent, sizeof out->parent);
     slurm_value_of(line, "Partition", out->partition, sizeof out->partition);
     slurm_value_of(line, "DefAssoc", yes, sizeof yes);
     out->is_default = strcmp(yes, "Yes") == 0;
+    const char *number = strchr(out->user, '(');
+    if (number != NULL)
+        out->uid = (int)strtol(number + 1, NULL, 10);
     cut(out->user);
     cut(out->parent);
     return out->account[0] != '\0';
@@ -109,7 +123,8 @@ bool slurm_assoc_equal(const struct slurm_assoc *a, const struct slurm_assoc *b)
            strcmp(a->partition, b->partition) == 0 &&
            a->is_default == b->is_default && a->gpus_all == b->gpus_all &&
            a->gpus_used == b->gpus_used && a->gpus_each == b->gpus_each &&
-           a->jobs_all == b->jobs_all && a->jobs_used == b->jobs_used;
+           a->jobs_all == b->jobs_all && a->jobs_used == b->jobs_used &&
+           a->wall_min == b->wall_min && a->uid == b->uid;
 }
 
 /* --- lists of nodes --------------------------------------------------------

@@ -33,7 +33,16 @@ struct slurm_assoc {
     int gpus_all, gpus_used; /* of all its jobs together */
     int gpus_each;           /* of one job */
     int jobs_all, jobs_used;
+    int wall_min; /* time limit of one job, in minutes */
+    int uid;      /* of the user; -1: of an account */
 };
+
+/* No limit and no name. */
+struct slurm_assoc slurm_no_limits(void);
+/* "4(2)": 4, of which 2 are used; "N(2)" and others: -1. */
+int slurm_limit_of(const char *text, int *used);
+/* Of "cpu=N(0),gres/gpu=4(2)" the GPUs. */
+int slurm_gpus_of(const char *tres, int *used);
 
 /* The value of " Key=value " in a line, cut to fit; false: not there. */
 bool slurm_value_of(const char *line, const char *key, char *out, size_t max);

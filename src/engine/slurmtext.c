@@ -292,6 +292,22 @@ static bool is_hosts(struct firn_bytes text)
     return true;
 }
 
+/* Takes the last word of a text off, if it is a time: seconds since 1970, or
+ * "N/A" and similar for none. */
+static void cut_time(struct firn_bytes *text, double *out)
+{
+    static const int64_t latest = INT64_C(1) << 40;
+    size_t n = text->n;
+    int64_t at_s = 0;
+    while (n > 0 && text->at[n - 1] != ' ')
+        n--;
+    if (n == 0)
+        return; /* no time was asked for */
+    struct firn_bytes word = {text->at + n, text->n - n};
+    *out = slurm_number_read(word, latest, &at_s) ? (double)at_s : 0;
+    text->n = n - 1;
+}
+
 static bool read_job(struct slurm_jobs *jobs, struct firn_bytes line)
 {
     struct firn_bytes rest = line, id, state, reason, nodes, user;
@@ -306,6 +322,8 @@ static bool read_job(struct slurm_jobs *jobs, struct firn_bytes line)
         !slurm_state_named(state.at, state.n, &job.state) || !is_text(reason) ||
         !is_hosts(nodes) || !is_text(user))
         return false;
+    cut_time(&user, &job.ended_s);
+    cut_time(&user, &job.began_s);
     job.is_ours = !is_task && find_tag(rest, &job.tag, &job.pilot);
     job.reason = slurm_keep(&jobs->text, reason);
     job.nodes = slurm_keep(&jobs->text, nodes);

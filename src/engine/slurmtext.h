@@ -41,8 +41,11 @@ const char *slurm_keep(struct arena *arena, struct firn_bytes text);
 
 /* --- jobs ----------------------------------------------------------------- */
 
-/* id (with its component), state, reason, nodes, user, comment, name */
-#define SLURM_QUEUE_FORMAT "%i|%T|%r|%N|%u|%k|%j"
+/* id (with its component), state, reason, nodes, user with the times of start
+ * and end, comment, name. Times are asked for in seconds: SLURM_QUEUE_ENV goes
+ * with the command. */
+#define SLURM_QUEUE_FORMAT "%i|%T|%r|%N|%u %S %e|%k|%j"
+#define SLURM_QUEUE_ENV    "SLURM_TIME_FORMAT=%s"
 
 /* Slurm's states of a job, as far as the engine distinguishes them. */
 enum slurm_state {
@@ -86,6 +89,8 @@ struct slurm_job {
     int component; /* of a heterogeneous job, from 0; -1: it is none */
     enum slurm_state state;
     const char *reason, *nodes, *user; /* in the arena */
+    double began_s, ended_s; /* since 1970, whole seconds; 0: not known. Of a
+                                job that never started both are its end */
     bool is_ours;
     struct slurm_tag tag; /* when it is */
     int64_t pilot;        /* a further allocation of its attempt; 0: it is the

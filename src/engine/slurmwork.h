@@ -14,8 +14,10 @@
  *
  *     slurm.c                      the engine's functions
  *     slurm_poll.c                 when Slurm is asked, where answers go
+ *     slurm_chain.c                a further allocation that ends soon
  *     slurm_resize.c               an attempt changes its size as it runs
  *     slurm_start.c slurm_queue.c  a start; what squeue says
+ *     slurm_times.c                when attempts began and ended, by Slurm
  *     slurm_reason.c, _pending.c   the kinds of its reasons, and what follows
  *     slurm_estimate.c             when Slurm expects to start a job
  *     slurm_attempt.c              an attempt from its start to its end
@@ -25,7 +27,7 @@
  *     slurm_bars.c                 what Slurm does not let a job have
  *     slurm_nodes.c slurm_kept.c   what scontrol says; the same from a file
  *     slurm_ahead.c                what Slurm will not allow
- *     slurm_limits.c               what a partition allows
+ *     slurm_limits.c slurm_qos.c   what a partition and QOS allow
  *     slurm_rights.c               may firnd change other users' jobs?
  *     slurm_job.c slurm_ask.c      one job's record; running a command
  *     slurm_users.c                as which user
@@ -45,6 +47,7 @@
 #include "engine/resizefile.h"
 #include "engine/roster.h"
 #include "engine/slurm_pilot_table.h"
+#include "engine/slurmrules.h"
 #include "engine/slurmtext.h"
 
 /* Tags of commands. */
@@ -80,11 +83,17 @@ struct slurm_pilot {
     double settle_s;       /* when a missing one counts as never submitted */
     int nmissing;
     char reason[64]; /* Slurm's reason why it is pending */
+
+    /* slurm_chain.c */
+    int64_t follows; /* the pilot whose GPUs it is to have; 0: none */
+    bool is_ending;  /* Slurm will end it soon, */
+    bool was_left;   /* and its workers were ordered to leave it */
 };
 
 /* One that goes back to Slurm. */
 struct slurm_return {
     struct slurm_tag tag;
+    char user[SLURM_USER_MAX]; /* as in struct slurmjob */
     struct slurm_pilot pilot;
     double cancel_s;
 };
@@ -103,6 +112,7 @@ struct slurmjob {
     double again_s;      /* no further allocation is asked for before */
     bool has_lost_pilot; /* Slurm took one in which workers trained */
     bool must_restart;   /* for its next size */
+    int nfailures;       /* growths in a row that failed */
     double ended_s;      /* since when it has ended, with pilots */
 
     /* The current attempt. */
@@ -189,8 +199,15 @@ struct slurm_bar {
     char why[SLURM_EXCERPT + 32];
 };
 
+/* An attempt that is over and whose times the host has: slurm_times.c. */
+struct slurm_timed {
+    int64_t job, attempt, slurm_id;
+    bool is_listed; /* by the last answer of squeue */
+};
+
 struct slurm_inbox;
 struct slurm_ahead;
+struct slurm_qos;
 struct launchfile;
 enum { SLURM_WHYS = 64 }; /* texts of events that are not read yet */
 
@@ -225,6 +242,8 @@ struct slurm {
     VEC(struct slurm_release) releases;
     VEC(struct slurm_orphan) orphans;
     VEC(struct slurm_return) returns;
+    VEC(struct slurm_timed) timed;
+    VEC(const char *) users; /* names in events of times, in `text` */
     char why[SLURM_WHYS][200];
     unsigned nwhy;
     VEC(struct slurm_bar) bars;
@@ -242,6 +261,8 @@ struct slurm {
     bool is_from_file; /* the nodes come from slurm_kept.c, not from Slurm */
 
     struct slurm_ahead *ahead; /* slurm_ahead.c's own */
+    struct slurm_qos *qos;     /* slurm_qos.c's own */
+    char partition_qos[64];    /* "": the partition has none */
     struct slurm_inbox *inbox; /* slurm_inbox.c's own; NULL: none */
 };
 
@@ -318,6 +339,9 @@ void slurm_users_argv(const struct slurm *slurm, const char *program,
 /* Starts a command. argv[0] is the bare name; `argv` ends with NULL. */
 void slurm_run(struct slurm *slurm, const char *const *argv,
                const struct command *command);
+/* Runs scancel as `user`; "": as firnd's own user. */
+void slurm_cancel_by(struct slurm *slurm, const char *user,
+                     const struct slurm_tag *tag, const char *const *argv);
 /* Cancels a Slurm job of `user` by number and tag: after a crash of the
  * controller the number alone may belong to another job. `is_gentle`: only if
  * pending. */
@@ -384,6 +408,25 @@ enum firn_status slurm_open(struct slurm *slurm, struct firn_error *err);
 void slurm_limits_read(struct slurm *slurm, const char *line);
 bool slurm_limits_allow(const struct slurm *slurm, const char *account);
 
+/* --- slurm_qos.c: limits of QOS --------------------------------------------
+ */
+
+void slurm_qos_open(struct slurm *slurm);
+void slurm_qos_close(struct slurm *slurm);
+/* Answers of scontrol and sacctmgr. True: they differ from those before. */
+bool slurm_qos_take(struct slurm *slurm, struct firn_bytes text);
+bool slurm_qos_defaults(struct slurm *slurm, const char *cluster,
+                        struct firn_bytes text);
+/* The limits for a job of this association that names this QOS ("": none), as
+ * associations with the names of the limits. */
+struct slurm_qos_limits {
+    struct slurm_assoc at[6];
+    size_t n;
+};
+void slurm_qos_limits(const struct slurm *slurm, const char *named,
+                      const struct slurm_assoc *assoc,
+                      struct slurm_qos_limits *out);
+
 /* --- slurm_ahead.c: what Slurm will not allow ------------------------------
  */
 
@@ -399,6 +442,9 @@ double slurm_ahead_due_s(const struct slurm *slurm);
 void slurm_ahead_take(struct slurm *slurm, const struct command_done *done);
 void slurm_ahead_close(struct slurm *slurm);
 /* For a job that may be waiting. Adds nodes to slurm->barred. */
+/* The longest time limit that association and QOS allow a job; 0: any. */
+double slurm_ahead_wall_s(const struct slurm *slurm,
+                          const struct firn_launch *launch);
 void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
                         const struct firn_launch *launch,
                         struct slurm_bounds *out);
@@ -453,6 +499,11 @@ enum slurm_pending slurm_pending_of(const char *reason);
 /* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */
 void slurm_pending_look(struct slurm *slurm, bool is_sure);
 
+/* --- slurm_times.c -------------------------------------------------------- */
+
+/* Reports the times of attempts that are over, by squeue's answer. */
+void slurm_times_take(struct slurm *slurm, const struct slurm_jobs *jobs);
+
 /* --- slurm_estimate.c: when Slurm expects to start a job ------------------ */
 
 void slurm_estimate_poll(struct slurm *slurm);
@@ -494,13 +545,27 @@ bool slurm_resize(struct slurm *slurm, struct slurmjob *job,
                   const struct firn_alloc *to);
 /* Does what is due. True: the job has to be restarted. */
 bool slurm_resize_look(struct slurm *slurm, struct slurmjob *job);
+/* NULL: the attempt can train on `to` without a stop; else why not, or "". */
+const char *slurm_resize_obstacle(struct slurm *slurm,
+                                  const struct slurmjob *job,
+                                  const struct firn_alloc *to);
+/* Orders a resize to `to`, of whose allocations none is missing. */
+enum firn_status slurm_resize_begin(struct slurm *slurm, struct slurmjob *job,
+                                    const struct firn_alloc *to,
+                                    struct firn_error *err);
+
+/* --- slurm_chain.c: a further allocation that ends soon ------------------- */
+
+void slurm_chain_look(struct slurm *slurm, struct slurmjob *job);
 
 /* --- slurm_resized.c: what a resize left, and what a crash left ----------- */
 
 /* Reads whether the resize under way is over. */
 void slurm_resized_look(struct slurm *slurm, struct slurmjob *job);
+/* `stays`: the job trains on as it was; else, if it is not done, it restarts.
+ */
 void slurm_resized_report(struct slurm *slurm, const struct slurmjob *job,
-                          const struct resized *resized);
+                          const struct resized *resized, bool stays);
 /* An attempt of an earlier firnd. */
 void slurm_resize_recover(struct slurm *slurm, struct slurmjob *job);
 /* The attempt has ended, and Slurm may not have said yet whether it took one of
@@ -547,11 +612,12 @@ void slurm_return_known(struct slurm *slurm, firn_job_id job, int64_t attempt,
 /* Adds their GPUs. */
 void slurm_returns_add(const struct slurm *slurm, firn_node_id node,
                        uint64_t ours[16]);
-/* Of several jobs with this tag the one that is not over; NULL: none. */
+/* Of several jobs of this user with this tag the one that is not over; NULL:
+ * none. */
 const struct slurm_job *slurm_pilot_find(const struct slurm *slurm,
                                          const struct slurm_jobs *jobs,
                                          const struct slurm_tag *tag,
-                                         int64_t number);
+                                         const char *user, int64_t number);
 
 /* --- slurm_hold.c: the GPUs of a job's allocations ----------------------- */
 

@@ -5,6 +5,11 @@
  * process group, and the answer says that it timed out: whether Slurm took the
  * job is then found out by its name in the queue.
  *
+ * Root gives the files away and nothing more: what starts the command, waits
+ * for it and answers firnd is the user's already. The user can end that
+ * process, as the user could end sbatch, and cannot look into it; firnd waits a
+ * minute.
+ *
  * Cost: two forks; the time of the command.
  */
 #define _GNU_SOURCE
@@ -13,6 +18,8 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/vec.h"
+#include "engine/launchslurm.h"
+#include "launch/jobfolder.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -79,29 +87,9 @@ static bool give_folder(const struct gift *gift, int above, const char *name)
     return is_given;
 }
 
-/* Opens STATE/KIND/N by no link below STATE. */
-static int open_job(const struct launch_slurm *slurm, const char *kind, int job)
-{
-    char name[16];
-    snprintf(name, sizeof name, "%d", job);
-    int state = open(slurm->state, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int above =
-        state >= 0
-            ? openat(state, kind, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-            : -1;
-    int fd = above >= 0 ? openat(above, name, AS_FOLDER) : -1;
-    int error = errno;
-    if (above >= 0)
-        close(above);
-    if (state >= 0)
-        close(state);
-    errno = error;
-    return fd;
-}
-
 static bool give_work(const struct gift *gift, int job)
 {
-    int fd = open_job(gift->slurm, "jobs", job);
+    int fd = jobfolder_open(gift->slurm->state, "jobs", job);
     if (fd < 0)
         return errno == ENOENT;
     bool is_given =
@@ -118,7 +106,7 @@ static bool give_control(const struct gift *gift, const struct launchmsg *msg)
 {
     char name[40];
     snprintf(name, sizeof name, "epoch-%lld", (long long)msg->attempt);
-    int fd = open_job(gift->slurm, "control", msg->job);
+    int fd = jobfolder_open(gift->slurm->state, "control", msg->job);
     int attempt = fd >= 0 ? openat(fd, name, AS_FOLDER) : -1;
     bool is_given = attempt >= 0 && give_file(gift, fd, "lock") &&
                     give_file(gift, fd, "workers") &&
@@ -148,25 +136,28 @@ static void add_quoted(struct firn_buf *out, const char *text)
     buf_putc(out, '\'');
 }
 
-/* The batch script: the attempt's supervisor. */
+/* The batch script: the attempt's supervisor, or what keeps a further
+ * allocation for it. */
 static void write_script(const struct launch_slurm *slurm,
                          const struct launchmsg *msg, struct firn_buf *out)
 {
     struct firn_buf folder = {0};
+    const struct launchslurm_job job = {msg->job, msg->attempt};
+    bool is_pilot = launchslurm_is_pilot(msg->words, &job);
     buf_printf(&folder, "%s/control/%d/epoch-%lld", slurm->state, msg->job,
                (long long)msg->attempt);
     buf_puts(out, "#!/bin/sh\nexec ");
     add_quoted(out, slurm->shepherd);
-    buf_puts(out, " --shepherd-slurm ");
+    buf_puts(out, is_pilot ? " --pilot " : " --shepherd-slurm ");
     add_quoted(out, folder.at);
     buf_putc(out, '\n');
     buf_release(&folder);
 }
 
-/* In the child; never returns. (2), (3) */
-static void become(const struct launch_slurm *slurm,
-                   const struct launchmsg *msg, const struct passwd *entry,
-                   const struct identity *user, const int ends[3])
+/* In the child; never returns. (2) */
+static void execute(const struct launch_slurm *slurm,
+                    const struct launchmsg *msg, const struct passwd *entry,
+                    const int ends[3])
 {
     char program[512], home[512], name[128], logname[128], shell[512];
     char conf[512];
@@ -200,7 +191,7 @@ static void become(const struct launch_slurm *slurm,
     umask(022);
     setpgid(0, 0);
     if (dup2(ends[0], 0) < 0 || dup2(ends[1], 1) < 0 || dup2(ends[2], 2) < 0 ||
-        chdir("/") != 0 || !identity_become(user))
+        chdir("/") != 0)
         _exit(126);
     execve(program, argv.at, env);
     dprintf(2, "cannot run '%s': %s\n", program, strerror(errno));
@@ -226,8 +217,7 @@ static int script_fd(const struct firn_buf *script)
 }
 
 static bool start(const struct launch_slurm *slurm, const struct launchmsg *msg,
-                  const struct passwd *entry, const struct identity *user,
-                  struct running *out)
+                  const struct passwd *entry, struct running *out)
 {
     struct firn_buf script = {0};
     int to_out[2], to_err[2];
@@ -240,8 +230,7 @@ static bool start(const struct launch_slurm *slurm, const struct launchmsg *msg,
         return false; /* this process ends: nothing is to be closed */
     out->pid = fork();
     if (out->pid == 0)
-        become(slurm, msg, entry, user,
-               (const int[3]){input, to_out[1], to_err[1]});
+        execute(slurm, msg, entry, (const int[3]){input, to_out[1], to_err[1]});
     close(input);
     close(to_out[1]);
     close(to_err[1]);
@@ -281,13 +270,12 @@ static bool collect(const struct running *run, struct firn_buf *out,
 }
 
 static void run(const struct launch_slurm *slurm, const struct launchmsg *msg,
-                const struct passwd *entry, const struct identity *user,
-                struct firn_buf *answer)
+                const struct passwd *entry, struct firn_buf *answer)
 {
     struct running running = {0};
     struct firn_buf out = {0}, err = {0};
     int status = 0;
-    if (!start(slurm, msg, entry, user, &running)) {
+    if (!start(slurm, msg, entry, &running)) {
         buf_printf(answer, "no cannot start a process: %s\n", strerror(errno));
         return;
     }
@@ -322,8 +310,12 @@ void asuser_serve(const struct launch_slurm *slurm, const struct launchmsg *msg,
                    "no cannot give the job's files to user %s: %s; the state "
                    "directory must let root give files away\n",
                    msg->user, strerror(errno));
+    else if (!identity_become(user) || /* (3) */
+             prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0)
+        buf_printf(&answer, "no cannot become user %s: %s\n", msg->user,
+                   strerror(errno));
     else
-        run(slurm, msg, entry, user, &answer);
+        run(slurm, msg, entry, &answer);
     if (strncmp(answer.at, "no ", 3) == 0)
         fprintf(stderr, "firn-launch: refused: %s", answer.at + 3);
     send(fd, answer.at, answer.n, MSG_NOSIGNAL);

@@ -8,6 +8,10 @@
  *     STATE/control/N/lock, workers 660
  *     STATE/control/N/epoch-M      2770   launch, ask, and what it writes
  *
+ * A further allocation of an attempt (engine/slurm_pilot.c) is submitted the
+ * same way; what firnd writes later into that folder, such as `resize`, the
+ * user may read there.
+ *
  * STATE/control/N, with the fence, and everything of other jobs stays firnd's.
  * A user can thus spoil the end of the user's own job and nothing else: which
  * GPUs it has is up to Slurm.
@@ -16,7 +20,8 @@
  *     folder, of firnd's user or of this user, reached by no link.
  * (2) The command is DIR/sbatch or DIR/scancel, its arguments are of the closed
  *     list (engine/launchslurm.h), its environment and script are made here.
- * (3) It runs as the user, without a way back (engine/identity.h).
+ * (3) It runs as the user, without a way back (engine/identity.h), and so does
+ *     the process that starts it and answers.
  */
 #ifndef LAUNCH_ASUSER_H
 #define LAUNCH_ASUSER_H

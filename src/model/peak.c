@@ -14,9 +14,10 @@
  * the sum of both step            all gradients, the optimizer's scratch
  *
  * With checkpointing the inputs of layers take the place of activations, and
- * first and last have one layer computed again. Gradients are there throughout
- * when they are accumulated. peaklayer.c has the bytes of a layer, peakfixed.c
- * those of weights, optimizer and logits.
+ * first and last have one layer computed again. Activations that are offloaded
+ * come back tensor by tensor: first and last have a layer's input. Gradients
+ * are there throughout when they are accumulated. peaklayer.c has the bytes of
+ * a layer, peakfixed.c those of weights, optimizer and logits.
  *
  * docs/memory.md compares the sums with peaks measured on an H200.
  *
@@ -176,8 +177,9 @@ static void at_first(const struct counting *n, struct moment *out)
     out->gradients = first_gradients(n);
     out->has_all = true;
     out->pass = &n->first;
+    out->has_kept = n->job->offloads_activations;
     out->matrices = n->biases.gradients;
-    out->work = n->first.work + n->f.work_gradient;
+    out->work = n->first.work + n->f.work_gradient + n->f.unpacked;
     out->casts = is_again ? n->f.layer_cast : n->f.casts;
 }
 
@@ -190,7 +192,7 @@ static void at_last(const struct counting *n, struct moment *out)
     out->pass = &n->last;
     out->has_kept = true;
     out->matrices = n->biases.kept + n->biases.gradients;
-    out->work = n->last.work + n->f.work_gradient;
+    out->work = n->last.work + n->f.work_gradient + n->f.unpacked;
     out->casts = n->f.layer_cast;
 }
 
@@ -283,11 +285,12 @@ static void set_pass(struct counting *n, const struct peak_layer *layer,
                      struct pass *pass)
 {
     *pass = (struct pass){.input = layer->input, .work = layer->work};
-    if (n->job->recompute == FIRN_RECOMPUTE_NONE)
-        pass->kept = layer;
-    else
+    bool is_moved = n->job->offloads_activations;
+    if (n->job->recompute != FIRN_RECOMPUTE_NONE)
         pass->again = layer;
-    if (n->job->recompute == FIRN_RECOMPUTE_SELECTIVE)
+    else if (!is_moved)
+        pass->kept = layer;
+    if (n->job->recompute == FIRN_RECOMPUTE_SELECTIVE && !is_moved)
         pass->kept = &n->products;
 }
 
@@ -315,10 +318,11 @@ static void keep_layers(struct counting *n, const struct peak_layer *layer,
                         double layers)
 {
     const struct firn_peak_job *job = n->job;
+    if (job->offloads_activations)
+        return;
     if (job->recompute == FIRN_RECOMPUTE_LAYERS) {
-        double inputs = job->offloads_activations ? fmin(2, layers) : layers;
-        n->all[FIRN_TERM_INPUTS] += inputs * layer->input;
-        n->total += inputs * layer->input;
+        n->all[FIRN_TERM_INPUTS] += layers * layer->input;
+        n->total += layers * layer->input;
         return;
     }
     if (job->recompute == FIRN_RECOMPUTE_SELECTIVE)
@@ -352,6 +356,7 @@ static void open_stage(struct counting *n, int stage,
     if (stage == 1 || job->pp == 1) {
         double ends = tokens * peak_ends_of(job, &n->s);
         n->logits = peak_logits_of(job, &n->s);
+        ends = job->offloads_activations ? 0 : ends;
         n->all[FIRN_TERM_NORMS] += ends;
         n->total += ends;
     }
@@ -359,19 +364,11 @@ static void open_stage(struct counting *n, int stage,
 
 /* --- the answer ----------------------------------------------------------- */
 
-/* Rows like it were measured: one GPU, full or LoRA, the library's loss. */
+/* Rows like it were measured: one GPU, no fp32 weights beside. */
 static bool is_measured(const struct firn_peak_job *job)
 {
-    bool is_one = job->tp == 1 && job->dp == 1 && job->pp == 1 && job->ep == 1;
-    bool is_mode = job->mode <= FIRN_MODE_BF16;
-    bool is_adapter =
-        job->adapter == FIRN_ADAPTER_NONE || job->adapter == FIRN_ADAPTER_LORA;
-    bool is_optimizer = job->optimizer <= FIRN_OPT_ADAMW_FUSED ||
-                        job->optimizer == FIRN_OPT_SGD;
-    bool is_moved = job->offloads_optimizer || job->offloads_activations;
-    return is_one && is_mode && is_adapter && is_optimizer && !is_moved &&
-           job->loss == FIRN_LOSS_PLAIN &&
-           job->recompute != FIRN_RECOMPUTE_SELECTIVE;
+    return job->tp == 1 && job->dp == 1 && job->pp == 1 && job->ep == 1 &&
+           job->mode <= FIRN_MODE_BF16;
 }
 
 /* The allocator holds more than the tensors: blocks left by the loss and by

@@ -73,7 +73,7 @@ static const struct {
 } optimizers[FIRN_OPTS] = {
     [FIRN_OPT_ADAMW] = {2, 0, 2},       [FIRN_OPT_ADAMW_FOREACH] = {2, 1, 0},
     [FIRN_OPT_ADAMW_FUSED] = {2, 0, 0}, [FIRN_OPT_ADAM_8BIT] = {0, 0, 0},
-    [FIRN_OPT_ADAFACTOR] = {0, 0, 3},   [FIRN_OPT_LION] = {1, 0, 2},
+    [FIRN_OPT_ADAFACTOR] = {0, 0, 2},   [FIRN_OPT_LION] = {0, 0, 0},
     [FIRN_OPT_SGD] = {1, 0, 0},         [FIRN_OPT_SGD_PLAIN] = {0, 0, 0},
 };
 
@@ -81,6 +81,8 @@ static double moment_bytes(const struct firn_peak_job *job, double size)
 {
     if (job->optimizer == FIRN_OPT_ADAM_8BIT)
         return 2 + 2 * 4.0 / 256; /* a byte each, a scale for 256 */
+    if (job->optimizer == FIRN_OPT_LION)
+        return 4; /* bitsandbytes': in fp32 whatever the weights are in */
     if (job->optimizer == FIRN_OPT_ADAFACTOR)
         return 4 * (1.0 / job->arch.hidden +
                     1.0 / (job->arch.ffn > 0 ? job->arch.ffn
@@ -88,17 +90,26 @@ static double moment_bytes(const struct firn_peak_job *job, double size)
     return optimizers[job->optimizer].moments * size;
 }
 
-static void fill_frozen(const struct firn_peak_job *job,
-                        const struct peak_sizes *s, const struct peak_share *p,
+static void fill_frozen(const struct peak_sizes *s, const struct peak_share *p,
                         double shards, double *always)
 {
     double base = p->model + p->experts - p->packed;
     always[FIRN_TERM_FROZEN] =
         (base * s->frozen + p->packed * packed_bytes) / shards;
     always[FIRN_TERM_ADAPTERS] = p->adapters * s->adapter / shards;
-    if (job->adapter == FIRN_ADAPTER_QLORA) /* one matrix unpacked */
-        always[FIRN_TERM_CASTS] =
-            (double)job->arch.hidden * job->arch.ffn * s->c / job->tp;
+}
+
+/* The largest matrix of a layer, which 4 bits unpack for its products. */
+static double unpacked_bytes(const struct firn_peak_job *job,
+                             const struct peak_sizes *s)
+{
+    const struct firn_arch *a = &job->arch;
+    double wide = a->ffn > 0 ? a->ffn : a->expert_ffn;
+    if (job->adapter != FIRN_ADAPTER_QLORA)
+        return 0;
+    if (a->is_fused_qkv && a->is_gated)
+        wide *= 2; /* gate and up are one */
+    return a->hidden * wide * s->c / job->tp;
 }
 
 /* The allocator gives tensors from 10 MiB on blocks of 2 MiB, and does not
@@ -154,13 +165,16 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
     double by_weight = job->zero >= 3 ? d : 1;
     if (s->is_frozen) {
         trained = p->adapters;
-        fill_frozen(job, s, p, by_weight, f.always);
+        fill_frozen(s, p, by_weight, f.always);
+        f.unpacked = unpacked_bytes(job, s);
     } else {
         f.always[FIRN_TERM_WEIGHTS] = all * s->weight / by_weight;
     }
     f.always[FIRN_TERM_GATHERED] = gathered_bytes(job, s, p);
     double rests = job->zero > 0 ? 0 : layer_rests(job, s->weight, p->layers);
-    double copies = s->is_frozen ? 1 : 1 + optimizers[job->optimizer].moments;
+    double copies = 1;
+    if (!s->is_frozen && !job->offloads_optimizer)
+        copies += optimizers[job->optimizer].moments;
     f.always[FIRN_TERM_WORKSPACE] =
         constants->workspace_mib * MIB + copies * rests;
     f.rests = s->is_frozen ? 0 : rests;
@@ -175,7 +189,8 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
         if (job->mode == FIRN_MODE_BF16_MASTER && !s->is_frozen)
             f.scratch += 4 * trained / by_state; /* gradients in fp32 */
     }
-    f.step_copies = optimizers[job->optimizer].all;
+    f.step_copies =
+        job->offloads_optimizer ? 0 : optimizers[job->optimizer].all;
     f.gradients = trained * s->grad / by_grad;
     if (!s->is_frozen) {
         f.head_gradient = p->head * s->grad / by_grad;
@@ -190,9 +205,12 @@ struct peak_fixed peak_fixed_of(const struct firn_peak_job *job,
     if (s->is_amp) {
         /* Autocast does not reach the experts' kernel. */
         double untied = job->arch.is_tied ? 0 : p->embed;
-        f.casts = job->zero >= 3 ? 0 : 2 * (p->model - untied);
+        double cast = p->model - untied - fmin(p->packed, p->model);
+        f.casts = job->zero >= 3 ? 0 : 2 * fmax(0, cast);
         f.head_cast = 2 * (job->arch.is_tied ? p->embed : p->head);
         f.layer_cast = 2 * fmax(0, p->one_layer - p->experts / p->layers);
+        if (job->adapter == FIRN_ADAPTER_QLORA)
+            f.layer_cast = 0; /* its matrices are unpacked instead */
     }
     for (int i = 0; i < FIRN_TERMS; i++)
         f.total += f.always[i];
@@ -217,7 +235,7 @@ struct peak_logits peak_logits_of(const struct firn_peak_job *job,
         return l;
     }
     if (job->loss == FIRN_LOSS_FUSED) {
-        l.forward = l.backward = l.head = 12.0 / 8;
+        l.forward = l.backward = l.head = 10.0 / 8;
         return l;
     }
     l.forward = s->c == 4 ? 8 : is_upcast ? 10 : 4;

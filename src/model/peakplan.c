@@ -82,6 +82,14 @@ static double data_bytes(const struct firn_peak_job *job,
     return sum / 2 + gathers * (job->dp - 1.0) / job->dp * size * params * mine;
 }
 
+/* Of a layer and a pass, what offloading takes to the host. */
+static double moved_bytes(const struct firn_peak_job *job)
+{
+    struct peak_sizes s = peak_sizes_of(job);
+    struct peak_layer layer = peak_layer_of(job, &s, PEAK_LAYER);
+    return job->recompute == FIRN_RECOMPUTE_LAYERS ? layer.input : layer.total;
+}
+
 static struct work work_of(const struct firn_peak_job *job,
                            const struct peak_counts *counts, int passes)
 {
@@ -107,7 +115,7 @@ static struct work work_of(const struct firn_peak_job *job,
         w.host_bytes = 16 * params /
                        ((double)job->tp * job->pp * (job->zero ? job->dp : 1));
     if (job->offloads_activations)
-        w.host_bytes += 2 * layers * tokens * a->hidden * size;
+        w.host_bytes += 2 * layers * passes * moved_bytes(job);
     return w;
 }
 

@@ -133,6 +133,7 @@ struct peak_fixed {
     double gradients, buckets; /* all of them */
     double head_gradient, embed_gradient, layer_gradient, work_gradient;
     double casts, head_cast, layer_cast;
+    double unpacked; /* one matrix of 4 bits in a layer's backward pass */
     double scratch;
     double rests;       /* of blocks, for one more copy of the weights */
     double step_copies; /* of `rests`, at the optimizer's step */

@@ -19,9 +19,10 @@
  * second half of a big share does less than the first half of a small one, and
  * the optimal shares are proportional to a power of the rank (heSRPT, Berg et
  * al., SIGMETRICS 2020). A power of x between 0 and 1 has both properties:
- * short jobs before long ones, and no job alone. `lasting` is the part of the
- * horizon that a restart leaves, and a bonus for what is held: most changes
- * that look better by less than a restart are undone by the next event.
+ * short jobs before long ones, and no job alone. Jobs of one size have another
+ * power (firn_worth.c). `lasting` is the part of the horizon that a restart
+ * leaves, and a bonus for what is held: most changes that look better by less
+ * than a restart are undone by the next event.
  *
  * What it knows of the work left: the option `knows` (firn_past.c).
  *
@@ -66,10 +67,14 @@ static const char *const knows_names[] = {"forecast", "history", "service",
 static const struct firn_option options[] = {
     FIRN_NUMBER(struct one, rules.alpha, "alpha", "0.35", 0, 4,
                 "how much more a GPU counts for jobs with less work left"),
+    FIRN_NUMBER(struct one, rules.alpha_rigid, "alpha-rigid", "1", 0, 4,
+                "the same for jobs that run on one number of GPUs only"),
     FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "1200", 1, 1e9,
                 "seconds over which a restart must pay"),
     FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),
+    FIRN_NUMBER(struct one, rules.keep_queue, "keep-queue", "3", 0, 100,
+                "how many times more if a job waits for each one that runs"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,

@@ -31,7 +31,7 @@ enum {
 };
 
 struct one_rules {
-    double alpha, horizon_s, keep, weight;
+    double alpha, alpha_rigid, horizon_s, keep, keep_queue, weight;
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
@@ -132,7 +132,8 @@ struct one_seat {
     double best, best_with; /* rate for each GPU in its most efficient way */
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */
-    double cost_s, change_s;    /* of a restart, of a change while it runs */
+    double keep; /* restarts that a change must save besides its own */
+    double cost_s, change_s; /* of a restart, of a change while it runs */
     double prepare_s;  /* of a change while it runs: until new GPUs are used */
     double first_s;    /* of its first start, if that is to come */
     double start_s;    /* before it trains, where starts are charged */
@@ -213,9 +214,10 @@ struct one_choice *one_add(const struct one_round *round,
 void one_worth(struct one_round *round);
 /* What the change to a way costs a job that has run, in seconds of training. */
 double one_cost_s(const struct one_seat *seat, const struct one_choice *choice);
-/* The share of a way's rate that is left of it by the restart it needs. */
+/* The share of a way's rate that is left of it by the restart it needs; above 1
+ * for what `holder` holds. NULL: the way is not held. */
 double one_lasting(const struct one_round *round, double cost_s, double left_s,
-                   double rate, bool is_held);
+                   double rate, const struct one_seat *holder);
 
 /* firn_assign.c */
 void one_assign(struct one_round *round);

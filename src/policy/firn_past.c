@@ -30,9 +30,18 @@
 static const double least_s = 60;
 static const double unknown_s = 3600; /* of jobs of which nothing is known */
 
+/* Ids rise by 1 at least from one entry to the next: the first and the last one
+ * bound the place, and leave none to look at where no id is missing. */
 static struct one_known *find_known(struct one *one, firn_job_id id)
 {
     size_t low = 0, high = one->known.n;
+    if (high > 0 && id >= one->known.at[0].id &&
+        id <= one->known.at[high - 1].id) {
+        size_t before = (size_t)(id - one->known.at[0].id);
+        size_t behind = (size_t)(one->known.at[high - 1].id - id);
+        low = behind < high ? high - 1 - behind : 0;
+        high = before < high ? before + 1 : high;
+    }
     while (low < high) {
         size_t mid = low + (high - low) / 2;
         if (one->known.at[mid].id < id)

@@ -88,8 +88,8 @@ static void try_growth(const struct one_round *round, struct one_seat *seat,
         return;
     double was = 1, is = 1;
     if (now->is_held) {
-        was = one_lasting(round, seat->change_s, seat->left_s, now->rate, true);
-        is = one_lasting(round, seat->change_s, seat->left_s, next.rate, false);
+        was = one_lasting(round, seat->change_s, seat->left_s, now->rate, seat);
+        is = one_lasting(round, seat->change_s, seat->left_s, next.rate, NULL);
     }
     next.gain = seat->weight * (next.rate * is - now->rate * was) / more;
     if (next.gain > best->gain)
@@ -381,7 +381,7 @@ static double guest_key(const struct one_round *round,
         if (seat->is_guest)
             value = seat->weight * choice->rate *
                     one_lasting(round, seat->cost_s, seat->left_s, choice->rate,
-                                true);
+                                seat);
         most = fmax(most, value / choice->gpus);
     }
     return most;

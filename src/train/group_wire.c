@@ -265,6 +265,8 @@ static enum firn_status turn(struct firn_group *g, struct talk *talk, size_t n,
         else if (now_s - talk[i].moved_s > 1.5 * g->timeout_s)
             return lost(g, &talk[i], "was silent for too long", err);
     }
+    if (g->watch.is_lost != NULL && g->watch.is_lost(g->watch.arg))
+        return firn_grp_fail(g, err, "%s", g->watch.why);
     return firn_grp_sound(g, err);
 }
 

@@ -27,7 +27,9 @@
  * Where processes share no memory (a far board: train/join_far.c) the same
  * calls go over TCP: the bridge has one process of each host, and joiners call
  * old process 0 as soon as they are ready instead of waiting for the board's
- * word.
+ * word. A trainer that prepares beside its training has the bridge and the new
+ * group before the switch there too; the switch then begins with a byte over
+ * the bridge, since only process 0's board says when.
  *
  * Cost: a load from memory at each boundary without an order.
  */
@@ -57,17 +59,6 @@ static const char *word_of(const char *name)
 }
 
 enum firn_status firn_join_open(struct firn_join **out, struct firn_error *err)
-{
-    FIRN_TRY(firn_join_open_any(out, err));
-    if (*out != NULL && firn_join_is_far(*out)) {
-        firn_join_close(*out); /* only firn_train joins over TCP */
-        *out = NULL;
-    }
-    return FIRN_OK;
-}
-
-enum firn_status firn_join_open_any(struct firn_join **out,
-                                    struct firn_error *err)
 {
     const char *path = word_of("FIRN_JOIN"),
                *order = word_of("FIRN_JOIN_ORDER");
@@ -126,10 +117,37 @@ void firn_join_able(struct firn_join *join)
 void firn_join_prepares(struct firn_join *join)
 {
     if (join != NULL)
-        atomic_store(&join->board->prepares, 1);
+        atomic_store(&join->board->prepares, FIRN_JOIN_BY_TRAINER);
+}
+
+bool firn_join_shares_memory(const struct firn_join *join)
+{
+    return !firn_join_is_far(join);
+}
+
+void firn_join_local(const struct firn_join *join, int *rank, int *nprocs)
+{
+    *rank = join->new_rank;
+    *nprocs = join->order.nnew;
+    if (firn_join_is_far(join) && join->new_rank >= 0)
+        firn_join_far_place(&join->order, join->new_rank, rank, nprocs);
 }
 
 /* --- before the switch ---------------------------------------------------- */
+
+/* Processes that share no memory and meet before the switch. */
+static bool is_prepared_far(const struct firn_join *j)
+{
+    return firn_join_is_far(j) &&
+           atomic_load(&j->board->prepares) == FIRN_JOIN_BY_TRAINER;
+}
+
+/* Collective over a bridge that was there before the switch: it begins. */
+static enum firn_status hear_begin(struct firn_join *j, struct firn_error *err)
+{
+    unsigned char byte = 0;
+    return firn_group_bcast(j->bridge, &byte, sizeof byte, 0, err);
+}
 
 uint64_t firn_join_pending(struct firn_join *join)
 {
@@ -150,8 +168,8 @@ uint64_t firn_join_due(struct firn_join *join)
     struct firn_join *j = join;
     struct firn_join_row row;
     uint64_t number = firn_join_pending(j);
-    if (number != 0 && firn_join_is_far(j))
-        firn_join_far_offer(j, number);
+    if (number != 0 && firn_join_is_far(j) && !is_prepared_far(j))
+        firn_join_far_offer(j, number); /* else firn_join_meet() does it */
     if (number == 0)
         return 0; /* `number` stays: a thread may prepare for another order */
     if (!firn_join_all_ready(j->board, number) ||
@@ -172,8 +190,8 @@ enum firn_status firn_join_ready(struct firn_join *join, struct firn_error *err)
     atomic_store(&j->board->pid[j->new_rank], pid);
     atomic_store(&j->board->started[j->new_rank], firn_grp_started(pid));
     atomic_store(&j->board->ready[j->new_rank], j->number + 1);
-    if (firn_join_is_far(j))
-        return FIRN_OK; /* firn_join_meet() waits for the switch */
+    if (firn_join_is_far(j)) /* else firn_join_meet() waits for the switch */
+        return j->bridge != NULL ? hear_begin(j, err) : FIRN_OK;
     for (;;) {
         uint64_t word = atomic_load(&j->board->word);
         if (word == firn_join_word(j->number, FIRN_JOIN_SWITCHING))
@@ -267,6 +285,8 @@ enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
     int nbridge = 0;
     j->began_s = firn_grp_now_s();
     j->number = order;
+    if (is_prepared_far(j) && !j->is_new && group->rank == 0)
+        firn_join_far_offer(j, order);
     if (firn_join_is_far(j))
         FIRN_TRY(firn_join_far_await(j, is_given_up, err));
     j->order = j->board->order;
@@ -293,8 +313,8 @@ enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
     if (firn_join_is_far(j))
         firn_join_far_bridge(j, &c, &watch);
     FIRN_TRY(firn_grp_open(&j->bridge, &c, &watch, err));
-    if (firn_join_is_far(j)) { /* all have come: the switch has begun */
-        j->bridge->timeout_s = j->order.limit_s;
+    if (firn_join_is_far(j) && !is_prepared_far(j)) {
+        j->bridge->timeout_s = j->order.limit_s; /* the switch has begun */
     } else if (is_early) {
         j->bridge->watch = watch;
         firn_grp_touch(j->bridge);
@@ -316,6 +336,9 @@ void firn_join_switch(struct firn_join *join)
         return;
     join->bridge->watch = (struct grp_watch){0};
     join->bridge->timeout_s = join->order.limit_s;
+    struct firn_error why;
+    if (is_prepared_far(join) && !join->is_new)
+        (void)hear_begin(join, &why); /* its failure is that of the next call */
 }
 
 enum firn_status firn_join_max(struct firn_join *join, int64_t *value,
@@ -454,7 +477,8 @@ enum firn_status firn_join_form(struct firn_join *join,
              (unsigned long long)j->number);
     c.name = name;
     c.owner = owner;
-    bool is_early = is_before_switch(j) && !firn_join_is_far(j);
+    bool is_early =
+        is_before_switch(j) && (!firn_join_is_far(j) || is_prepared_far(j));
     c.timeout_s =
         is_early ? no_limit_s : j->order.limit_s / 4; /* while it is opened */
     int listener = watch.listener;

@@ -140,9 +140,8 @@ enum firn_status firn_join_far_pour(struct firn_join *j, void *data,
 
 /* --- the new group -------------------------------------------------------- */
 
-/* The processes before and behind `rank` that share its memory. */
-static void place_of(const struct firn_join_order *order, int rank, int *local,
-                     int *nlocal)
+void firn_join_far_place(const struct firn_join_order *order, int rank,
+                         int *local, int *nlocal)
 {
     int first = rank, end = rank;
     while (first > 0 && order->place[first - 1] == order->place[rank])
@@ -181,6 +180,7 @@ enum firn_status firn_join_far_group(struct firn_join *j,
     c->address = j->at;
     c->port = meeting.port;
     if (j->new_rank >= 0)
-        place_of(&j->order, j->new_rank, &c->local_rank, &c->local_nprocs);
+        firn_join_far_place(&j->order, j->new_rank, &c->local_rank,
+                            &c->local_nprocs);
     return FIRN_OK;
 }

@@ -31,10 +31,6 @@ static inline bool firn_join_is_far(const struct firn_join *j)
     return atomic_load(&j->board->is_far) != 0;
 }
 
-/* firn_join_open(), which opens no far board: programs that use firn/join.h
- * themselves may not follow. */
-enum firn_status firn_join_open_any(struct firn_join **out,
-                                    struct firn_error *err);
 /* Old process 0, before the switch: opens a socket for the bridge and writes on
  * the board where it is. */
 void firn_join_far_offer(struct firn_join *j, uint64_t number);
@@ -56,5 +52,9 @@ enum firn_status firn_join_far_group(struct firn_join *j,
                                      struct firn_group_config *c,
                                      struct grp_watch *watch,
                                      struct firn_error *err);
+/* The processes before and behind `rank` of the new layout that share its
+ * memory: its place among them, and how many they are. */
+void firn_join_far_place(const struct firn_join_order *order, int rank,
+                         int *local, int *nlocal);
 
 #endif

@@ -107,7 +107,7 @@ static enum firn_status open_group(struct firn_train *t,
 {
     bool is_one_host = env->local_nprocs == env->nprocs;
     if (c->as == NULL)
-        FIRN_TRY(firn_join_open_any(&t->join, err));
+        FIRN_TRY(firn_join_open(&t->join, err));
     if (t->join != NULL && !is_one_host && !firn_join_is_far(t->join)) {
         firn_join_close(t->join);
         t->join = NULL;

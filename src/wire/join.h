@@ -116,13 +116,18 @@ struct firn_join_result {
     char why[FIRN_JOIN_WHY];
 };
 
+/* Does the switch wait until all old processes are `set`? */
+enum firn_join_prepares {
+    FIRN_JOIN_BY_NONE,       /* no */
+    FIRN_JOIN_BY_SUPERVISOR, /* far: when the order is on all boards */
+    FIRN_JOIN_BY_TRAINER     /* when they have prepared beside the training */
+};
+
 struct firn_join_board {
     uint64_t magic;
     _Atomic uint64_t word;     /* 256 * order + phase */
     _Atomic uint64_t can;      /* 1: the trainer takes orders to resize */
-    _Atomic uint64_t prepares; /* 1: its processes prepare for the switch
-                                  beside the training, and say when they
-                                  have (`set`) */
+    _Atomic uint64_t prepares; /* enum firn_join_prepares */
     struct firn_join_order order;
     _Atomic uint64_t ready[FIRN_JOIN_PROCS];   /* by new rank: 1 + the order */
     _Atomic uint64_t set[FIRN_JOIN_PROCS];     /* by old rank: the same */

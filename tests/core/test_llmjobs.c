@@ -154,6 +154,26 @@ static void say(struct firn_job_spec *spec, enum firn_training_setting setting,
         fail_msg("setting %d does not take %s", (int)setting, word);
 }
 
+/* GPT-2 on one GPU in fp32, with the words that `firn memory` has by default:
+ * both say the same. */
+static void a_job_that_says_fp32_needs_what_firn_memory_prints(void **state)
+{
+    (void)state;
+    struct firn_cluster cluster = cluster_of("1x1:h100@80");
+    struct firn_job_spec spec = model("gpt2", 4, 1);
+    double need_gib = 0;
+    say(&spec, FIRN_TRAINING_PRECISION, "fp32");
+    struct firn_peak_job peak = {
+        .seq = spec.seq, .micro_batch = 4, .is_eager = true};
+    assert_int_equal(firn_arch_find(&peak.arch, "gpt2", NULL), FIRN_OK);
+    assert_int_equal(firn_peak_check(&peak, NULL), FIRN_OK);
+    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    struct llmspot spot = llmjobs_packed(&cluster, 0, 1, 0);
+    llmjobs_expect(&llm, &spot, (struct llmhow){0}, &need_gib);
+    expect_near(need_gib, firn_peak_of(&peak).device_mib / 1024);
+    firn_cluster_release(&cluster);
+}
+
 /* 70B in bf16 are 131 GiB: one copy on each of 8 GPUs of 80 does not fit, one
  * copy over all of them does. */
 static void seventy_billion_with_lora_and_zero_3_fit_eight_a100(void **state)
@@ -685,6 +705,7 @@ int main(void)
         cmocka_unit_test(a_model_has_a_name_a_batch_and_a_sequence),
         cmocka_unit_test(a_modern_model_is_predicted_by_its_peak),
         cmocka_unit_test(eight_billion_parameters_fit_eight_h100),
+        cmocka_unit_test(a_job_that_says_fp32_needs_what_firn_memory_prints),
         cmocka_unit_test(seventy_billion_with_lora_and_zero_3_fit_eight_a100),
         cmocka_unit_test(every_plan_keeps_the_global_batch),
         cmocka_unit_test(plans_are_within_what_the_trainer_can_do),

@@ -262,6 +262,70 @@ static void every_change_is_an_event_on_disk_and_for_the_listener(void **state)
     liveset_close(&d);
 }
 
+static void add_usage(void *arg, const struct store_usage *usage)
+{
+    *(double *)arg += usage->gpu_s;
+}
+
+static double gpu_seconds(const struct liveset *d, double now_s)
+{
+    double sum = 0;
+    assert_int_equal(
+        store_each_usage(d->store, 0, now_s, add_usage, &sum, &oops), FIRN_OK);
+    return sum;
+}
+
+static void an_ended_attempt_takes_the_times_of_its_cluster(void **state)
+{
+    (void)state;
+    struct liveset d = liveset_open();
+    struct live_job *job = liveset_add(&d, "a");
+    int64_t attempt = 0;
+    struct store_attempt end = {.job = 1,
+                                .number = 1,
+                                .started_s = 100,
+                                .ended_s = 200,
+                                .end = FIRN_END_DONE,
+                                .held = "n0[0-1]"};
+    struct store_attempt times = {
+        .job = 1, .number = 1, .started_s = 150, .ended_s = 201};
+    book_held_next(d.book, job, "n0[0-1]", &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
+    book_attempt_times(d.book, &times, "ann", &oops); /* it is still open */
+    book_attempt_ended(d.book, job, &end, &oops);
+    assert_true(gpu_seconds(&d, 300) == 2 * 100);
+    book_attempt_times(d.book, &times, "ben", &oops); /* it is ann's job */
+    assert_true(gpu_seconds(&d, 300) == 2 * 100);
+    assert_int_equal(book_attempt_times(d.book, &times, "ann", &oops), FIRN_OK);
+    assert_true(gpu_seconds(&d, 300) == 2 * 51);
+    times.started_s = times.ended_s; /* it never began */
+    assert_int_equal(book_attempt_times(d.book, &times, NULL, &oops), FIRN_OK);
+    assert_true(gpu_seconds(&d, 300) == 0);
+    liveset_close(&d);
+}
+
+static double now_60_s(void *arg)
+{
+    (void)arg;
+    return 60;
+}
+
+static void the_next_attempts_gpus_are_not_those_of_an_open_one(void **state)
+{
+    (void)state;
+    struct liveset d = liveset_open();
+    struct live_job *job = liveset_add(&d, "a");
+    int64_t attempt = 0;
+    book_clock(d.book, now_60_s, NULL);
+    book_held_next(d.book, job, "n0[0]", &oops);
+    book_next_attempt(d.book, job, &attempt, &oops);
+    book_held_next(d.book, job, "n0[0-7]", &oops); /* its end comes late */
+    assert_true(gpu_seconds(&d, 100) == 40);
+    book_held(d.book, job, "n0[0-1]", &oops); /* it grew */
+    assert_true(gpu_seconds(&d, 100) == 2 * 40);
+    liveset_close(&d);
+}
+
 static void the_same_state_again_writes_nothing(void **state)
 {
     (void)state;
@@ -518,6 +582,8 @@ int main(void)
         CASE(a_killed_daemon_never_uses_a_number_twice),
         CASE(finished_jobs_leave_memory_and_are_read_back),
         CASE(a_rolled_back_store_stops_the_book),
+        CASE(an_ended_attempt_takes_the_times_of_its_cluster),
+        CASE(the_next_attempts_gpus_are_not_those_of_an_open_one),
         CASE(a_paused_book_takes_jobs_and_moves_none),
         CASE(finished_jobs_come_back_in_their_places),
     };

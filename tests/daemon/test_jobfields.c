@@ -569,6 +569,22 @@ static void the_first_step_of_the_schema_never_changes(void **state)
                         "DEFAULT '';");
 }
 
+static void the_row_in_hacking_has_the_next_step_of_the_schema(void **state)
+{
+    (void)state;
+    struct firn_buf page = file_text("HACKING.md");
+    size_t n;
+    int since;
+    store_schema(&n);
+    const char *row = strstr(page.at, "JOB_FIELD(comment");
+    assert_non_null(row);
+    assert_int_equal(sscanf(strstr(row, ".since"), ".since = %d", &since), 1);
+    if (since != (int)n + 1)
+        fail_msg("HACKING.md adds a field in step %d, and the next is %zu",
+                 since, n + 1);
+    buf_release(&page);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -582,6 +598,7 @@ int main(void)
         cmocka_unit_test(openapi_is_made_from_the_table),
         cmocka_unit_test(the_manual_of_job_files_mentions_every_key),
         cmocka_unit_test(the_first_step_of_the_schema_never_changes),
+        cmocka_unit_test(the_row_in_hacking_has_the_next_step_of_the_schema),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

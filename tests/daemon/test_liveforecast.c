@@ -220,6 +220,39 @@ static void observed_slowdowns_correct_that_of_the_pair(void **unused)
     close_scene(&s);
 }
 
+/* Ten observations of 2.2 beside a prior of 1.5 with the weight of one: the
+ * same number before and after, and none for the pair the other way round. */
+static void measured_slowdowns_are_kept_over_a_restart(void **unused)
+{
+    (void)unused;
+    struct scene s;
+    open_scene(&s, "1x4:v100@16");
+    struct firn_job a = job_of("left", 1), b = job_of("right", 1);
+    struct liveforecast_job one = {1, &a}, two = {2, &b};
+    struct liveforecast_run alone = {.rate = 1};
+    struct liveforecast_run beside = {
+        .rate = 1 / 2.2, .sharers = 1, .beside = "right"};
+    saw(&s, 1, &a, &alone, 1);
+    for (int i = 0; i < 10; i++)
+        saw(&s, 1, &a, &beside, 1);
+    double before = liveforecast_slowdown(s.f, one, two);
+    struct firn_buf text = {0};
+    liveforecast_save_slowdowns(s.f, &text);
+    assert_string_equal(text.at, "left\tright\t2.2\t10\n");
+    close_scene(&s);
+    open_scene(&s, "1x4:v100@16");
+    assert_true(liveforecast_slowdown(s.f, one, two) == 1.5);
+    liveforecast_load_slowdowns(
+        s.f, "no tabs\n\t\t\t\nleft\tright\t0.5\t1\nleft\tright\t2\t-1\n"
+             "left\tright\tnan\t1\nleft\tright\t2\t1e99\na\tb\t2\t1\t5");
+    assert_true(liveforecast_slowdown(s.f, one, two) == 1.5); /* passed over */
+    liveforecast_load_slowdowns(s.f, text.at);
+    assert_true(fabs(liveforecast_slowdown(s.f, one, two) - before) < 1e-6);
+    assert_false(liveforecast_slowdown_is_guess(s.f, one, two));
+    buf_release(&text);
+    close_scene(&s);
+}
+
 /* The first report alone may still be of the time before. */
 static void a_job_that_is_alone_later_shows_what_its_pair_cost(void **unused)
 {
@@ -366,6 +399,7 @@ int main(void)
         cmocka_unit_test(step_times_of_a_job_teach_the_next_of_its_application),
         cmocka_unit_test(slowdowns_by_sub_batch_count_live_too),
         cmocka_unit_test(observed_slowdowns_correct_that_of_the_pair),
+        cmocka_unit_test(measured_slowdowns_are_kept_over_a_restart),
         cmocka_unit_test(a_job_that_is_alone_later_shows_what_its_pair_cost),
         cmocka_unit_test(steps_of_other_jobs_alone_show_what_a_pair_costs),
         cmocka_unit_test(

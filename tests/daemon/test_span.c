@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SHARED \
+    "gpus: 1\ncheckpoint: {grace: 10}\nshare: allowed\nmemory: 4\napp: mine\n"
 #define SOFT "gpus: 1\ncheckpoint: {grace: 10}\n"
 
 static const struct firn_job *in_round(struct loopscene *s, const char *name)
@@ -92,6 +94,107 @@ static void the_nearest_kind_counts(void **unused)
     assert_false(livehistory_done(h, "ann", "x", NAN));
     assert_false(livehistory_done(h, "ann", "x", -1));
     livehistory_free(h);
+}
+
+/* Durations of the application were wrong by 1.1: 110 and 55 s from the start
+ * to the end, of which 20 s come before the first step and 5 behind the last.
+ * So a is done after 110 s and b, which waits for it, after 165. A user whose
+ * durations are right gets no start on top of them: c takes 100 s in all. */
+static void a_users_duration_has_the_start_and_the_end_in_it(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct livecosts *costs = s.loop->desk.costs;
+    livecosts_add(costs, "mine", LIVECOST_START, 20);
+    livecosts_add(costs, "mine", LIVECOST_END, 5);
+    livecosts_add(costs, "mine", LIVECOST_ESTIMATE, 1.1);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_submit(&s, "b", SOFT "app: mine\nduration: 50s");
+    loopscene_submit(&s, "c", SOFT "app: other\nduration: 100s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 110) < 1);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 110) < 1);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 165) < 1);
+    assert_true(fabs(number(eta(&s, "c"), "finish_s", 0) - 265) < 1);
+    const struct desk *desk = &s.loop->desk;
+    assert_true(fabs(desk_share_of_training(desk, "mine", 50) - 0.6) < 1e-9);
+    assert_true(fabs(desk_share_of_training(desk, "mine", 5) - 0.1) < 1e-9);
+    assert_true(fabs(desk_share_of_training(desk, "other", 100) - 0.75) < 1e-9);
+    loopscene_close(&s);
+}
+
+/* Both make their last step after 80 s and hold their GPUs for 20 s more, at
+ * the same time: the second does not wait for the end of the first. */
+static void two_jobs_end_side_by_side(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 20);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_submit(&s, "b", SOFT "app: mine\nduration: 101s");
+    loopscene_submit(&s, "c", SOFT "app: mine\nduration: 50s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 100) < 1);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 101) < 1);
+    assert_true(fabs(number(eta(&s, "c"), "finish_s", 0) - 150) < 1);
+    loopscene_close(&s);
+}
+
+/* Jobs of 200 s of start and 800 s of training, 2 times slower beside each
+ * other. At 400 s a has 600 s of training left and b gets the same GPU. Until b
+ * is through its start a loses nothing; then it has 400 s left, which take 800:
+ * it ends 1000 s from now. b has done half of its training by then and does the
+ * rest alone, in 400 s. A report of a from the time alone is not taken for one
+ * beside b, neither before nor after the first step of b. */
+static void
+a_job_is_slowed_from_the_first_step_of_its_neighbour_on(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_START, 200);
+    liveforecast_load_slowdowns(s.loop->desk.forecast, "mine\tmine\t2\t999\n");
+    loopscene_submit(&s, "a", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 300);
+    loopscene_report(&s, "a", 0.125, 8, 100);
+    loopscene_pass(&s, 100);
+    loopscene_report(&s, "a", 0.25, 8, 100);
+    loopscene_submit(&s, "b", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a running n0[0]~; b running n0[0]~");
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 1000) < 20);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 1400) < 20);
+    loopscene_pass(&s, 200);
+    loopscene_report(&s, "a", 0.5, 8, 100);
+    loopscene_pass(&s, 80); /* b has trained for 80 s, and so 40 of 800 */
+    loopscene_report(&s, "b", 0.05, 16, 100);
+    loopscene_report(&s, "a", 0.55, 16, 100);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 720) < 20);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 1120) < 20);
+    loopscene_close(&s);
+}
+
+/* Users of the application said a fifth of what their jobs took: 100 s are 500,
+ * and a job that has run for 300 of them is not late. */
+static void
+a_job_is_not_late_where_durations_are_known_to_be_short(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_ESTIMATE, 5);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_submit(&s, "b", SOFT "app: mine\nduration: 100s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 500) < 5);
+    loopscene_pass(&s, 300);
+    assert_true(in_round(&s, "a")->spec.duration_s == 100);
+    assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 200) < 5);
+    loopscene_close(&s);
 }
 
 static void a_job_beyond_its_guess_is_taken_to_need_more(void **unused)
@@ -179,6 +282,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(those_that_wait_learn_from_those_that_ended),
         CASE(the_nearest_kind_counts),
+        CASE(a_users_duration_has_the_start_and_the_end_in_it),
+        CASE(two_jobs_end_side_by_side),
+        CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
+        CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
         CASE(no_eta_is_given_behind_a_job_of_unknown_duration),
         CASE(a_queue_without_durations_is_not_guessed),

@@ -22,9 +22,20 @@ exec "$python" "$PWD/examples/python/llm_parallel.py" --text "$PWD/README.md" \
 END
 chmod +x "$tmp/train"
 
-# frenzy counts 1.12 GiB for the whole model on one GPU and less than 1.1 GiB for a
-# half of it: on n0 it has to be split, on n1 it is whole.
-gib=1.1
+# need T D: MiB that the plan needs on each GPU, which is what frenzy counts.
+need()
+{
+    "$FIRN" memory --hidden 64 --layers 2 --heads 4 --vocab 8192 --seq 64 \
+        --precision fp32 --attention eager --tp "$1" --dp "$2" \
+        --micro-batch $((8 / $2)) --output json |
+        sed -n 's/.*"device_mib": *\([0-9.]*\).*/\1/p'
+}
+
+# A GPU of n0 holds half of each layer with half of the batch, and not a whole
+# layer with a quarter of the batch; that of n1 holds all.
+gib=$(echo "$(need 2 2) $(need 1 4)" | awk 'NF == 2 && $1 < $2 {
+    printf "%.6f", ($1 + $2) / 2048 }')
+[ -n "$gib" ] || fail "memory: $(need 2 2), $(need 1 4)"
 up --gpus "1x4:v100@$gib,1x1:a100@16" --policy frenzy --set frenzy.memory=ours
 api POST /nodes/n1/drain >/dev/null || fail "n1 is not drained"
 # The first attempt waits after step 2 until it is asked to stop.

@@ -78,10 +78,19 @@ kill "$root_daemon" && rm -f "$lab/run/launch"
 as "$ben" firn submit --name refused -- true >"$tmp/out" 2>&1 &&
     fail "taken without a launcher"
 out_has "is firn-launch running"
-launcher_up
+# Its processes that run Slurm's commands are the user's, not root's.
+mkdir -m 755 "$lab/commands" && mkdir -m 1777 "$lab/seen"
+for command in sbatch scancel; do
+    printf '#!/bin/sh\nid -u >"%s/$$"\nstat -c %%u "/proc/$PPID" >>"%s/$$"\nexec %s "$@"\n' \
+        "$lab/seen" "$lab/seen" "$(command -v $command)" >"$lab/commands/$command"
+    chmod 755 "$lab/commands/$command"
+done
+launcher_up --slurm-path "$lab/commands"
 as "$ben" firn cancel "of-$ben" >/dev/null 2>&1 || fail "not cancelled"
 as "$cat" firn cancel "of-$cat" >/dev/null 2>&1 || fail "not cancelled"
 wait_state later succeeded
+cat "$lab"/seen/* >"$tmp/out" || fail "no command of Slurm was run"
+! grep -qx 0 "$tmp/out" || fail "root waits for a command of Slurm"
 
 # An array without the inbox: each number is a job of its user.
 as "$ann" firn submit --name arr --array 1-2%1 -- sh -c 'echo "$(id -un) $ARRAY_INDEX"' \

@@ -3,7 +3,9 @@
 # job gets as many GPUs as its account has left (GrpTRES) at its first start,
 # the next job waits with that reason and without a Slurm job, and starts when
 # the limit is raised; an account that the partition does not allow is named, and
-# AllowAccounts is read again while firnd runs.
+# AllowAccounts is read again while firnd runs. Limits of a QOS, named by the job or
+# the default of its user, are known the same way, and no attempt asks for more
+# time than MaxWall.
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 PATH=$PATH:/usr/sbin
@@ -48,5 +50,38 @@ wait_why other "does not allow account bio"
 timeout 240 scontrol update PartitionName=main AllowAccounts=ALL || fail "not set"
 wait_state other running
 [ "$(timeout 240 squeue -h -t R -A bio -o %a)" = bio ] || fail "another account"
+api POST /jobs/other/cancel "" >/dev/null || fail "not cancelled"
+api POST /jobs/wide/cancel "" >/dev/null || fail "not cancelled"
+wait_state other cancelled
+wait_state wide cancelled
+
+# A QOS: two GPUs for each user, and two minutes.
+down
+acct add qos small set MaxTRESPerUser=gres/gpu=2 MaxWall=2
+acct modify user root account=bio set QOS=normal,small DefaultQOS=small
+timeout 240 scontrol update PartitionName=main MaxTime=60 || fail "no MaxTime"
+up --policy icefrog --set slurm.poll=0.1
+knows_qos() # slurmctld hears of it from slurmdbd
+{
+    timeout 240 scontrol -o show assoc_mgr flags=qos | grep -q 'QOS=small.*MaxWallPJ=2 '
+}
+await "slurmctld does not know the QOS" knows_qos
+submit first 1 "slurm: {account: bio, qos: small}" sleep 3000
+wait_state first running
+[ "$(timeout 240 squeue -h -t R -q small -o %l)" = 2:00 ] ||
+    fail "its time limit is $(timeout 240 squeue -h -t R -o '%q %l')"
+api POST /jobs 'name: both
+run: [sleep, "3000"]
+gpus: 1..4
+slurm: {account: bio}
+checkpoint: {grace: 1}' >/dev/null || fail "both was not taken"
+wait_state both running
+n=$(timeout 240 squeue -h -t R -q small -o %b | grep -c 'gpu[:=a-z0-9]*:1$')
+[ "$n" = 2 ] || fail "Slurm runs $(timeout 240 squeue -h -q small -o '%T %b')"
+[ "$(field both epoch)" = 1 ] || fail "both was started $(field both epoch) times"
+submit third 1 "slurm: {account: bio, qos: small}" sleep 3000
+wait_why third "limits of QOS small for root leave it 0 GPUs"
+[ "$(timeout 240 squeue -h -r -t PD -o %i | wc -l)" = 0 ] ||
+    fail "a job is pending in Slurm: $(timeout 240 squeue)"
 down
 exit 0

@@ -3,13 +3,15 @@
 # submit jobs through firn beside a stream of foreign sbatch jobs, while Slurm
 # preempts, nodes are drained and resumed, reservations come and go, and firnd is
 # killed, at random. At the end: each job ran to its end once and never twice at
-# a time; no job that is not firn's was cancelled; and Slurm's accounting has for
-# each attempt the times that firn has.
+# a time; no job that is not firn's was cancelled; and firn's accounting has for
+# each attempt the start and the end that Slurm's has, to the second, and the same
+# GPU-seconds for each user.
 #
 #   FIRN_SOAK_S      seconds of trouble, 3600
 #   FIRN_SOAK_USERS  20
 #   FIRN_SOAK_JOBS   of each user, 50
 #   FIRN_SOAK_SEED   of the random numbers, 1
+#   FIRN_SOAK_KEEP   a folder for Slurm's accounting, firnd's state and its log
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -n "${FIRN_SOAK:-}" ] || skip "it takes an hour: make soak"
@@ -30,6 +32,11 @@ acct() { timeout 240 sacctmgr -Q -i "$@" >"$tmp/out" || fail "sacctmgr $*"; }
 users=
 tidy_users()
 {
+    if [ -n "${FIRN_SOAK_KEEP:-}" ]; then
+        mkdir -p "$FIRN_SOAK_KEEP"
+        cp -r "$tmp/sacct" "$tmp/slurm" "$tmp/ours" "$tmp/err" "$tmp/launcher" \
+            "$tmp/gpu_s" "$tmp/usage" "$lab/state" "$lab/out" "$bed/log" "$FIRN_SOAK_KEEP/" 2>/dev/null
+    fi
     leave
     for user in $users; do
         userdel "$user" 2>/dev/null
@@ -59,6 +66,7 @@ echo "start \$FIRN_ATTEMPT" >&9
 sleep "\$1" &
 trap 'kill \$!; exit 83' TERM USR1 # asked for a checkpoint
 wait \$!
+trap '' TERM USR1 # it is done, and says so
 echo "end \$FIRN_ATTEMPT" >&9
 END
 chmod 755 "$lab/job"
@@ -79,12 +87,19 @@ send()
     more='checkpoint: {grace: 2}'
     gpus=$((drawn % 2 + 1))
     draw 8
-    setpriv --reuid "$1" --regid "$(id -g "$1")" --init-groups curl -sf \
-        --max-time 60 --unix-socket "$socket" \
+    setpriv --reuid "$1" --regid "$(id -g "$1")" --init-groups curl -s \
+        --max-time 60 --unix-socket "$socket" -w ' %{http_code}' \
         -H 'Content-Type: application/yaml' --data-binary "run: [$lab/job, \"$drawn\"]
 gpus: $gpus
-$more" http://firn/v1/jobs >/dev/null || return 1
-    nsent=$((nsent + 1))
+$more" http://firn/v1/jobs >"$tmp/answer" 2>&1
+    rc=$?
+    case $(cat "$tmp/answer") in
+    *' 201') nsent=$((nsent + 1)) && return ;;
+    esac
+    nrefused=$((nrefused + 1))
+    kill -0 "$daemon" || fail "firnd has ended"
+    echo "# $(date -u +%T) a job of $1 was not taken: $rc $(cat "$tmp/answer")"
+    [ $nrefused -lt 20 ]
 }
 
 foreign()
@@ -130,7 +145,7 @@ trouble()
     esac
 }
 
-nsent=0 nforeign=0 npreempt=0 ndrains=0 nbooked=0 nkills=0
+nsent=0 nrefused=0 nforeign=0 npreempt=0 ndrains=0 nbooked=0 nkills=0
 began=$(date +%s)
 all=$((nusers * njobs))
 while now=$(($(date +%s) - began)) && [ $now -lt "$span" ]; do
@@ -168,13 +183,22 @@ nok=$(api GET "/jobs?state=succeeded&limit=5000" | tr '{' '\n' | grep -c '"state
 nend=$(cat "$lab"/out/jobs/*.0 | grep -c '^end')
 ndoubled=$(cat "$lab"/out/jobs/* | grep -c '^doubled')
 nstarts=$(cat "$lab"/out/jobs/*.0 | grep -c '^start')
-nagain=$(for file in "$lab"/out/jobs/*; do grep -c '^end' "$file"; done | grep -cv '^1$')
-[ "$nagain" = 0 ] || echo "# $nagain ranks did not end exactly once"
+# An attempt ran to its end if all its ranks did: of a job that is preempted, one
+# rank may have ended before the other one was asked for a checkpoint.
+nagain=$(for file in "$lab"/out/jobs/*.0; do
+    whole=0
+    for attempt in $(sed -n 's/^end //p' "$file"); do
+        [ -e "${file%.0}.1" ] && ! grep -qx "end $attempt" "${file%.0}.1" ||
+            whole=$((whole + 1))
+    done
+    [ $whole = 1 ] || echo "${file##*/}: $whole"
+done)
+[ -z "$nagain" ] || fail "jobs that did not run to their end exactly once: $nagain"
 [ "$ndoubled" = 0 ] || fail "$ndoubled starts beside a running one"
 has_all() # slurmdbd commits once a second
 {
     timeout 240 sacct -a -X -n -P -S now-2days \
-        -o JobName,User,State,Start,End,JobID,ExitCode >"$tmp/sacct" &&
+        -o JobName,User,State,Start,End,JobID,ExitCode,AllocTRES >"$tmp/sacct" &&
         ! grep -q 'RUNNING\|PENDING\|COMPLETING' "$tmp/sacct"
 }
 await "Slurm's accounting has jobs that are not over" has_all
@@ -192,36 +216,58 @@ await "Slurm's accounting has jobs that are not over" has_all
 nbad=$(grep '^theirs|' "$tmp/sacct" | grep -c 'CANCELLED\||FAILED')
 [ "$nbad" = 0 ] || fail "foreign jobs: $(grep '^theirs|' "$tmp/sacct" | grep 'CANC\|FAIL')"
 
-# Times: of each attempt that ran, by its name.
-grep '^firn:' "$tmp/sacct" | grep -v 'Unknown\|None' |
-    while IFS='|' read -r name user state start end id; do
-        echo "${name#firn:*:} $(date -d "$start" +%s) $(date -d "$end" +%s) $state"
-    done | sed 's/:/ /' >"$tmp/slurm"
-i=1
-while [ $i -le "$nsent" ]; do
-    api GET "/jobs/$i" | tr '{' '\n' | sed -n \
-        's/.*"attempt": \([0-9]*\),.*"started_s": \([0-9.]*\),.*"ended_s": \([0-9.]*\).*/'$i' \1 \2 \3/p'
-    i=$((i + 1))
-done >"$tmp/ours"
+# Times: of each attempt, by its name. An attempt that Slurm never started has no
+# start there, and no length in firn.
+grep '^firn:' "$tmp/sacct" | while IFS='|' read -r name user state start end more; do
+    case $start in
+    None | Unknown) began=none ;;
+    *) began=$(date -d "$start" +%s) ;;
+    esac
+    echo "${name#firn:*:} $began $(date -d "$end" +%s) $user $more" |
+        sed 's/:/ /; s/ [^ ]*gres\/gpu=\([0-9]*\).*/ \1/'
+done >"$tmp/slurm"
+ours_now()
+{
+    i=1
+    while [ $i -le "$nsent" ]; do
+        api GET "/jobs/$i" | sed 's/.*"attempts": //; s/"epochs": .*//' | tr '{' '\n' |
+            sed -n 's/.*"attempt": \([0-9]*\),.*"started_s": \([0-9.]*\),.*"ended_s": \([0-9.]*\).*/'$i' \1 \2 \3/p'
+        i=$((i + 1))
+    done >"$tmp/ours"
+}
+# Each line of Slurm's: job, attempt, start, end, user, GPUs.
+compare()
+{
+    ours_now
+    awk 'NR == FNR { start[$1 " " $2] = $3; end[$1 " " $2] = $4; next }
+        { k = $1 " " $2; n++ }
+        !(k in end) { nmissing++; next }
+        {
+            never = $3 == "none"; nnever += never; nzero += !never && $3 == $4
+            d = start[k] - (never ? $4 : $3); if (d < 0) d = -d
+            e = end[k] - $4; if (e < 0) e = -e
+            if (d > e) e = d
+            if (e > most) most = e
+            if (e > 1) nfar++
+            if (!never) slurm_s += $4 - $3
+            ours_s += end[k] - start[k]
+        }
+        END { printf "# %d jobs in Slurm: %d withdrawn before they started, %d ended in the second of their start; %d not in firn;\n# times at most %.1f s apart, %d by more than 1 s; %.0f s in Slurm, %.0f s in firn\n",
+            n, nnever, nzero, nmissing, most, nfar, slurm_s, ours_s
+            exit n == 0 || nmissing > 0 || nfar > 0 }' "$tmp/ours" "$tmp/slurm" >"$tmp/compared"
+}
 echo "# $nsent jobs of $nusers users, $nstarts starts, $nend ends; $nforeign foreign jobs,"
-echo "# $npreempt preemptions, $ndrains drains, $nbooked reservations, $nkills kills of firnd"
-# Attempts that Slurm never started are left out. firn's begin with the
-# submission: what they have more at the start is the time in Slurm's queue.
-awk 'NR == FNR { if ($4 > $3) { start[$1 " " $2] = $3; end[$1 " " $2] = $4 } next }
-    ($1 " " $2) in end {
-        k = $1 " " $2; n++
-        d = $4 - end[k]; if (d < 0) d = -d
-        if (d <= 1) one++
-        if (d <= 2) two++
-        if (d > most) most = d
-        queue_s += start[k] - $3
-        slurm_s += end[k] - start[k]; ours_s += $4 - $3
-    }
-    END { printf "# %d attempts that ran are in both accounts; ends: %d within 1 s, %d within 2 s, at most %.1f s apart\n# %.0f s in Slurm; %.0f s in firn, of which %.0f s in the queue of Slurm\n",
-        n, one, two, most, slurm_s, ours_s, queue_s
-        exit n == 0 }' "$tmp/slurm" "$tmp/ours" || fail "no attempt is in both accounts"
-nmissing=$(awk 'NR == FNR { ours[$1 " " $2] = 1; next }
-    !(($1 " " $2) in ours)' "$tmp/ours" "$tmp/slurm" | wc -l)
-[ "$nmissing" = 0 ] || fail "$nmissing attempts of Slurm's accounting are not in firn's"
+echo "# $npreempt preemptions, $ndrains drains, $nbooked reservations, $nkills kills of firnd, $nrefused submissions refused"
+await "the accounts differ: $(compare; cat "$tmp/compared")" compare
+cat "$tmp/compared"
+# GPU-seconds of each user.
+FIRN_SOCKET=$socket "$FIRN" usage --by user -o json | tr -d ' ",' |
+    awk -F: '$1 == "user" { user = $2 } $1 == "gpu_hours" && user { print user, 3600 * $2 }' |
+    sort >"$tmp/usage"
+awk '{ s[$5] += $3 == "none" ? 0 : ($4 - $3) * $6 } END { for (u in s) print u, s[u] }' \
+    "$tmp/slurm" | sort >"$tmp/gpu_s"
+join "$tmp/gpu_s" "$tmp/usage" | awk '{ n++; d = $2 - $3; if (d < 0) d = -d; all += $2; if (d > most) most = d }
+    END { printf "# %d GPU-seconds of %d users in Slurm; users'"'"' sums in firn at most %.1f apart\n", all, n, most
+        exit n < '"$nusers"' || most > 1 }' || fail "GPU-seconds: $(join "$tmp/gpu_s" "$tmp/usage")"
 down
 exit 0

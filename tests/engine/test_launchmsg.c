@@ -35,6 +35,8 @@ static void a_request_is_written_as_it_was_read(void **state)
         "check EXAMPLE+ann$\n",
         SBATCH FIXED "--job-name=firn:5:7:3\n--gres=gpu:v100s1:1,gpu:2\n",
         SBATCH FIXED "--job-name=firn:5:7:3\n:\n--job-name=firn:5:7:3\n",
+        SBATCH FIXED "--job-name=firn:5:7:3:12\n", /* a further allocation */
+        SCANCEL "--quiet\n--name=firn:5:7:3:12\n42\n",
         SCANCEL "--quiet\n--name=firn:5:7:3\n41\n",
         SCANCEL "--state=PENDING\n--name=firn:18446744073709551615:7:3\n1\n"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -128,6 +130,7 @@ static void slurm_gets_only_arguments_of_a_closed_list(void **state)
                                         ":\n",
                                         "--job-name=firn:5:7:4\n",
                                         "--job-name=firn:5:17:3\n",
+                                        "--job-name=firn:5:7:3:1\n", /* both */
                                         "--job-name=theirs\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct launchmsg msg;
@@ -144,6 +147,11 @@ static void slurm_gets_only_arguments_of_a_closed_list(void **state)
         SCANCEL "--quiet\n41\n",
         SCANCEL "--quiet\n--name=firn:5:7:3\n",
         SCANCEL "--quiet\n--name=firn:5:7:2\n41\n",
+        SCANCEL "--quiet\n--name=firn:5:7:2:3\n41\n",
+        SCANCEL "--quiet\n--name=firn:5:7:3:0\n41\n",
+        SCANCEL "--quiet\n--name=firn:5:7:3:\n41\n",
+        SBATCH FIXED "--job-name=firn:5:7:3:x\n",
+        SBATCH FIXED "--job-name=firn:5:7:4:1\n",
         SCANCEL "--quiet\n--name=theirs\n41\n",
         SCANCEL "--quiet\n--name=firn::7:3\n41\n",
         SCANCEL "--quiet\n--name=firn:x:7:3\n41\n",

@@ -279,8 +279,8 @@ static void a_resize_leaves_and_starts_the_next_attempt(void **state)
     livehost_step(&host, 0, "n0[0-2]");
     struct firn_event left = livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_int_equal(left.attempt, 1);
-    workers_await(folder_file("ready"), 4);
     livehost_await_phase(&host, FIRN_PHASE_RUNNING, 0);
+    workers_await(folder_file("ready"), 4);
     is_seen("LEFT 0.1=83; STARTING 0.2; RUNNING 0.2; ");
 }
 
@@ -483,12 +483,12 @@ static void two_attempts_never_run_at_once(void **state)
         if (i > 0)
             livehost_await(&host, FIRN_EVENT_LEFT, 0);
         n += i == 1 ? 3 : 2;
-        workers_await(folder_file("ready"), n);
+        livehost_await_ready(&host, folder_file("ready"), n);
     }
     livehost_step(&host, 0, "");
     livehost_step(&host, 0, "n0[0]"); /* wanted again before it is gone */
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
-    workers_await(folder_file("ready"), n + 1);
+    livehost_await_ready(&host, folder_file("ready"), n + 1);
     struct firn_buf text = file_of("ready");
     assert_null(strstr(text.at, "TWICE"));
     buf_release(&text);

@@ -149,6 +149,25 @@ static void an_inbox_job_that_a_user_cancels_ends(void **state)
     everything_is("");
 }
 
+/* Since when it is pending is not known. */
+static void a_pending_attempt_that_is_taken_over_is_no_long_wait(void **state)
+{
+    (void)state;
+    job(0, "exit", "0");
+    fakeslurm_hold(true);
+    livehost_step(&host, 0, "n0[0]");
+    for (int i = 0; i < 24000 && strcmp(fakeslurm_state(1), "PENDING") != 0;
+         i++)
+        pass_ms(5);
+    livehost_close(&host);
+    livehost_open(&host, "slurm", "");
+    job(0, "exit", "0");
+    assert_int_equal(livehost_adopt(&host, 0, "n0[0]"), FIRN_OK);
+    fakeslurm_hold(false);
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    assert_null(strstr(logged, "is pending for"));
+}
+
 /* What a node was when it was kept says nothing of what it is. */
 static void a_node_that_was_down_in_the_file_counts_as_up(void **state)
 {
@@ -346,6 +365,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(without_slurm_running_jobs_are_taken_over_and_starts_wait),
         CASE(an_inbox_job_that_a_user_cancels_ends),
+        CASE(a_pending_attempt_that_is_taken_over_is_no_long_wait),
         CASE(a_node_that_was_down_in_the_file_counts_as_up),
         CASE(no_job_starts_before_foreign_gpus_are_known),
         CASE(a_new_node_is_used_after_the_next_start),

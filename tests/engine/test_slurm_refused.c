@@ -166,6 +166,44 @@ static void the_request_before_the_time_limit_leaves_time_to_work(void **state)
     }
 }
 
+/* squeue's line of attempt 1 of job 0 from now on. */
+static void list_as(const char *fields)
+{
+    char line[300];
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(line, sizeof line, "1|%s|%.*s|%.*s\n", fields, n, mark, n, mark);
+    fakeslurm_line(1, line);
+}
+
+static void slurms_times_of_an_attempt_are_reported_once(void **state)
+{
+    (void)state;
+    livehost_work(&host, 0, "exit", "0");
+    livehost_step(&host, 0, "n0[0]");
+    livehost_await(&host, FIRN_EVENT_DONE, 0);
+    list_as("COMPLETED|None|n0|me 1794949170 1794949177");
+    struct firn_event event = livehost_await(&host, FIRN_EVENT_TIMES, 0);
+    assert_int_equal(event.attempt, 1);
+    assert_true(event.began_s == 1794949170 && event.ended_s == 1794949177);
+    assert_null(event.user);
+    livehost_work(&host, 1, "exit", "0"); /* several answers later */
+    livehost_step(&host, 1, "n0[1]");
+    livehost_await(&host, FIRN_EVENT_DONE, 1);
+    const char *first = strstr(host.seen, "TIMES 0.1");
+    assert_true(first == NULL || strstr(first + 1, "TIMES 0.1") == NULL);
+}
+
+static void an_attempt_that_never_began_has_no_length(void **state)
+{
+    (void)state;
+    keep_pending("n0[0]", "QOSMaxGRESPerUser");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    list_as("CANCELLED|QOSMaxGRESPerUser||me N/A 1794949177");
+    struct firn_event event = livehost_await(&host, FIRN_EVENT_TIMES, 0);
+    assert_true(event.began_s == 1794949177 && event.ended_s == 1794949177);
+}
+
 static int set_up(void **state)
 {
     return livehost_set_up(&host, "slurm", "", state);
@@ -193,6 +231,8 @@ int main(int argc, char **argv)
         CASE(a_node_that_slurm_withholds_is_barred),
         CASE(reasons_are_told_apart),
         CASE(the_request_before_the_time_limit_leaves_time_to_work),
+        CASE(slurms_times_of_an_attempt_are_reported_once),
+        CASE(an_attempt_that_never_began_has_no_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

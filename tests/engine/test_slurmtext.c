@@ -67,6 +67,36 @@ static void jobs_of_all_kinds_are_read(void **state)
     slurm_jobs_release(&jobs);
 }
 
+static void times_stand_behind_the_user(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *user;
+        double began_s, ended_s;
+    } cases[] = {
+        {"1|COMPLETED|None|n1|ann 1794949170 1794949177|a|b\n", "ann",
+         1794949170, 1794949177},
+        {"1|CANCELLED|x|n1|ann 1794949199 1794949199|a|b\n", "ann", 1794949199,
+         1794949199},
+        {"1|RUNNING|None|n1|ann 1794949199 NONE|a|b\n", "ann", 1794949199, 0},
+        {"1|PENDING|None||ann N/A N/A|a|b\n", "ann", 0, 0},
+        {"1|PENDING|None||ann lee N/A N/A|a|b\n", "ann lee", 0, 0},
+        {"1|PENDING|None||ann|a|b\n", "ann", 0, 0},
+        {"1|PENDING|None||ann 99999999999999999999 -5|a|b\n", "ann", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct slurm_jobs jobs;
+        struct firn_error err;
+        assert_int_equal(slurm_jobs_read(&jobs, bytes(cases[i].line), &err),
+                         FIRN_OK);
+        assert_int_equal(jobs.at.n, 1);
+        assert_string_equal(jobs.at.at[0].user, cases[i].user);
+        assert_true(jobs.at.at[0].began_s == cases[i].began_s);
+        assert_true(jobs.at.at[0].ended_s == cases[i].ended_s);
+        slurm_jobs_release(&jobs);
+    }
+}
+
 static void no_jobs_are_no_error(void **state)
 {
     (void)state;
@@ -328,6 +358,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_of_all_kinds_are_read),
+        cmocka_unit_test(times_stand_behind_the_user),
         cmocka_unit_test(no_jobs_are_no_error),
         cmocka_unit_test(a_job_is_ours_by_comment_or_name_if_they_agree),
         cmocka_unit_test(an_invalid_line_is_quoted_with_escapes),

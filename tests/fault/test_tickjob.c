@@ -1,10 +1,12 @@
 /* test_tickjob.c - the jobs that tell of doubling would tell.
  */
 #define _GNU_SOURCE
+#include "engine/attemptfiles.h"
 #include "lib/oncejob.h"
 #include "lib/tickjob.h"
 #include "lib/tickledger.h"
 #include <fcntl.h>
+#include <firn/launch.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -139,6 +141,21 @@ static void make(const char *name)
     assert_int_equal(mkdir(path, 0700), 0);
 }
 
+/* How attempt 1 of job 1 ended. */
+static void write_exit(enum firn_end end, int status)
+{
+    char path[PATH];
+    struct firn_error err;
+    snprintf(path, sizeof path, "%s/state/control/1", folder);
+    int fd = attempt_folder(path, 1, false);
+    assert_true(fd >= 0);
+    assert_int_equal(attempt_exit_reserve(fd, &err), FIRN_OK);
+    assert_int_equal(
+        attempt_exit_put(fd, &(struct attempt_exit){1, (int)end, status}, &err),
+        FIRN_OK);
+    close(fd);
+}
+
 /* A node dies long after the end was reported: does the end count? */
 static void an_end_without_a_written_record_does_not_count(void **state)
 {
@@ -157,7 +174,11 @@ static void an_end_without_a_written_record_does_not_count(void **state)
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &before));
     assert_true(is_good(OTHER FIRST ENDS AGAIN, &controller));
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &one_before));
-    make("state/control/1/epoch-1/exit");
+    write_exit(FIRN_END_KILLED, 143); /* behind its last line */
+    assert_true(is_good(OTHER FIRST ENDS AGAIN, &death));
+    assert_true(is_good(OTHER FIRST ENDS AGAIN, &controller));
+    assert_false(is_good(OTHER FIRST ENDS AGAIN, &other));
+    write_exit(FIRN_END_DONE, 0);
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &death));
     assert_false(is_good(OTHER FIRST ENDS AGAIN, &controller));
     has_state = false;

@@ -32,7 +32,9 @@ struct csv *csv_open(const char *path)
     struct csv *csv = mem_new(1, sizeof *csv);
     char *head = NULL;
     if (lines_open(&csv->lines, path, NULL) == FIRN_OK)
-        head = lines_next(csv->lines);
+        do
+            head = lines_next(csv->lines);
+        while (head != NULL && *head == '#');
     if (head == NULL) {
         csv_close(csv);
         return NULL;

@@ -1,6 +1,7 @@
 /* csv.h - rows of a plain comma-separated table, by column name.
  *
- * No quoting: the measured tables have none.
+ * No quoting: the measured tables have none. Lines in front of the names that
+ * begin with # are passed over.
  */
 #ifndef LIB_CSV_H
 #define LIB_CSV_H

@@ -205,11 +205,11 @@ static void keep(struct livehost *host, const struct firn_event *event)
     static const char *const phases[] = {"QUEUED", "STARTING", "RUNNING",
                                          "LEAVING", "GONE"};
     static const char *const words[] = {
-        [FIRN_EVENT_LEFT] = "LEFT",        [FIRN_EVENT_DONE] = "DONE",
-        [FIRN_EVENT_FAIL] = "FAIL",        [FIRN_EVENT_NODE_UP] = "UP",
-        [FIRN_EVENT_NODE_DOWN] = "DOWN",   [FIRN_EVENT_TAKEN] = "TAKEN",
-        [FIRN_EVENT_BARS] = "BARS",        [FIRN_EVENT_RESIZED] = "RESIZED",
-        [FIRN_EVENT_PREPARED] = "PREPARED"};
+        [FIRN_EVENT_LEFT] = "LEFT",      [FIRN_EVENT_DONE] = "DONE",
+        [FIRN_EVENT_FAIL] = "FAIL",      [FIRN_EVENT_NODE_UP] = "UP",
+        [FIRN_EVENT_NODE_DOWN] = "DOWN", [FIRN_EVENT_TAKEN] = "TAKEN",
+        [FIRN_EVENT_BARS] = "BARS",      [FIRN_EVENT_RESIZED] = "RESIZED",
+        [FIRN_EVENT_TIMES] = "TIMES",    [FIRN_EVENT_PREPARED] = "PREPARED"};
     const char *word = event->kind == FIRN_EVENT_PHASE ? phases[event->phase]
                        : words[event->kind] != NULL    ? words[event->kind]
                                                        : "?";

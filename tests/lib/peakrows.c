@@ -35,17 +35,38 @@ static void cut(struct firn_arch *arch, int layers)
         arch->decoder_layers = layers;
 }
 
+/* A column that an older table does not have leaves the setting as it is. */
+static enum firn_status set_cell(struct firn_peak_job *job, const char *setting,
+                                 const char *cell, struct firn_error *err)
+{
+    return *cell != '\0' ? firn_peak_set(job, setting, cell, err) : FIRN_OK;
+}
+
+/* "qlora-fp32": all that 4 bits do not pack is in fp32, under autocast. */
+static enum firn_status set_mode(struct firn_peak_job *job, const char *mode,
+                                 struct firn_error *err)
+{
+    if (strcmp(mode, "lora") != 0 && strcmp(mode, "dora") != 0 &&
+        strncmp(mode, "qlora", 5) != 0)
+        return firn_peak_set(job, "precision", mode, err);
+    bool is_wide = strcmp(mode, "qlora-fp32") == 0;
+    FIRN_TRY(firn_peak_set(job, "precision", is_wide ? "amp" : "bf16", err));
+    return firn_peak_set(job, "adapter", is_wide ? "qlora" : mode, err);
+}
+
 static enum firn_status set_words(struct firn_peak_job *job,
                                   const struct csv *csv, struct firn_error *err)
 {
-    bool is_lora = strcmp(csv_text(csv, "mode"), "lora") == 0;
-    bool is_again = csv_number(csv, "checkpointing") > 0;
-    FIRN_TRY(firn_peak_set(job, "precision",
-                           is_lora ? "bf16" : csv_text(csv, "mode"), err));
+    static const char *const again[] = {"off", "layers", "selective"};
+    double checkpointing = csv_number(csv, "checkpointing");
+    int which =
+        checkpointing >= 0 && checkpointing <= 2 ? (int)checkpointing : 0;
+    FIRN_TRY(set_mode(job, csv_text(csv, "mode"), err));
     FIRN_TRY(firn_peak_set(job, "optimizer", csv_text(csv, "optimizer"), err));
-    FIRN_TRY(
-        firn_peak_set(job, "checkpointing", is_again ? "layers" : "off", err));
-    if (!is_lora)
+    FIRN_TRY(firn_peak_set(job, "checkpointing", again[which], err));
+    FIRN_TRY(set_cell(job, "offload", csv_text(csv, "offload"), err));
+    FIRN_TRY(set_cell(job, "loss", csv_text(csv, "loss"), err));
+    if (job->adapter == FIRN_ADAPTER_NONE)
         return FIRN_OK;
     FIRN_TRY(firn_peak_set(job, "lora", csv_text(csv, "lora_rank"), err));
     return firn_peak_set(job, "lora_on", csv_text(csv, "lora_on"), err);

@@ -12,7 +12,7 @@ enum { PEAKROWS_MAX = 512 };
 
 struct peakrow {
     struct firn_peak_job job; /* checked */
-    char model[32], family[32], mode[8], optimizer[16];
+    char model[32], family[32], mode[12], optimizer[16];
     bool is_held; /* not to be fitted to */
     int repeat;   /* 1: measured again */
     double params, trained;

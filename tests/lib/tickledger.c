@@ -1,7 +1,9 @@
 /* tickledger.c - what the ledger of tickjobs tells: was any run twice, or lost?
  */
 #include "lib/tickledger.h"
+#include "engine/attemptfiles.h"
 #include "lib/tickjob.h"
+#include <firn/launch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +16,21 @@ struct life {
     bool is_over;  /* all of them, and they were heard */
 };
 
-/* Has the end of the attempt been written? */
-static bool has_exit(const struct tickledger *of, const struct tickjob_line *l)
+/* Has it been written that all workers of the attempt ended with status 0? A
+ * signal may end a worker behind the line of its end, before it exits. */
+static bool is_written(const struct tickledger *of,
+                       const struct tickjob_line *l)
 {
     char path[500];
-    snprintf(path, sizeof path, "%.300s/control/%ld/epoch-%ld/exit", of->state,
-             l->job, l->attempt);
-    return access(path, F_OK) == 0;
+    struct attempt_exit result;
+    snprintf(path, sizeof path, "%.300s/control/%ld", of->state, l->job);
+    int folder = attempt_folder(path, l->attempt, false);
+    if (folder < 0)
+        return false;
+    bool is_done = attempt_exit_get(folder, &result) == ATTEMPT_PRESENT &&
+                   result.end == FIRN_END_DONE;
+    close(folder);
+    return is_done;
 }
 
 static bool is_excused(const struct tickledger *of,
@@ -31,7 +41,7 @@ static bool is_excused(const struct tickledger *of,
         bool is_node = strcmp(d->node, l->node) == 0;
         bool is_recent = is_node && l->at_s >= d->from_s - 1;
         if ((is_node || d->node[0] == '\0') && l->at_s <= d->to_s &&
-            (is_recent || (of->state != NULL && !has_exit(of, l))))
+            (is_recent || (of->state != NULL && !is_written(of, l))))
             return true;
     }
     return false;

@@ -6,9 +6,9 @@
  * (3) the numbers of attempts of a job never go down;
  * (4) a job whose workers all said their end is not begun again, unless a node
  *     died on which it was said, in that very second, or before their shepherd
- *     had written how the attempt ended: firnd may not know of it. The same
+ *     had written that the attempt was done: firnd may not know of it. The same
  *     holds when a controller died: nodes end at once what the next one has
- *     never heard of;
+ *     never heard of, also a worker between its last line and its exit;
  * (5) only known jobs ran.
  */
 #ifndef TESTS_LIB_TICKLEDGER_H

@@ -117,7 +117,7 @@ static void every_optimizer_has_its_bytes(void **state)
     } want[] = {{"adamw", 4},
                 {"adamw-foreach", 4},
                 {"adamw-fused", 4},
-                {"lion", 2},
+                {"lion", 4},
                 {"sgd", 2},
                 {"sgd-plain", 0},
                 {"adamw-8bit", 2 + 8.0 / 256}};

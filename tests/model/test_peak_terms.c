@@ -201,13 +201,13 @@ static void adafactor_keeps_rows_and_columns(void **state)
     has(&j, FIRN_TERM_MOMENTS, 3688 * 4 * (1.0 / 8 + 1.0 / 32));
 }
 
-static void lion_and_8_bit_adam_keep_less_than_adam(void **state)
+static void lion_keeps_one_moment_in_fp32_and_8_bit_adam_two_bytes(void **state)
 {
     (void)state;
     struct firn_peak_job j = job_of(LLAMA("false"));
     has(&j, FIRN_TERM_MOMENTS, 4 * 3688);
     set(&j, "optimizer", "lion");
-    has(&j, FIRN_TERM_MOMENTS, 2 * 3688);
+    has(&j, FIRN_TERM_MOMENTS, 4 * 3688);
     set(&j, "optimizer", "adamw-8bit");
     has(&j, FIRN_TERM_MOMENTS, (2 + 8.0 / 256) * 3688);
 }
@@ -263,8 +263,42 @@ static void offload_takes_optimizer_and_inputs_away(void **state)
     set(&j, "checkpointing", "layers");
     has(&j, FIRN_TERM_INPUTS, TOKENS * 6 * 8 * 2);
     set(&j, "offload", "optimizer,activations");
-    has(&j, FIRN_TERM_INPUTS, TOKENS * 2 * 8 * 2);
+    has(&j, FIRN_TERM_INPUTS, 0); /* at the loss none is there */
     has(&j, FIRN_TERM_MOMENTS, 0);
+    set(&j, "checkpointing", "off");
+    has(&j, FIRN_TERM_NORMS, 0);
+    has(&j, FIRN_TERM_MLP, 0);
+}
+
+/* At the loss no matrix is unpacked; in a layer's backward pass one of 8 x 32
+ * in bf16 is. */
+static void qlora_unpacks_a_matrix_in_the_pass_of_its_layer(void **state)
+{
+    (void)state;
+    struct firn_peak_job j = job_of(LLAMA("false"));
+    set(&j, "adapter", "qlora");
+    set(&j, "lora", "2");
+    set(&j, "lora_on", "q,v");
+    set(&j, "checkpointing", "layers");
+    has(&j, FIRN_TERM_CASTS, 0);
+    j.arch.vocab = 4; /* the loss is small: the layer is the peak */
+    double packed = firn_peak_of(&j).terms_mib[FIRN_TERM_WORK];
+    set(&j, "adapter", "lora");
+    double plain = firn_peak_of(&j).terms_mib[FIRN_TERM_WORK];
+    assert_true(fabs((packed - plain) * MIB - 8 * 32 * 2) < 1e-6);
+}
+
+/* Autocast copies the output matrix (800) and 2 layers' norms, of 16, and the
+ * last, of 8; no matrix of a layer. */
+static void autocast_copies_no_packed_matrix(void **state)
+{
+    (void)state;
+    struct firn_peak_job j = job_of(LLAMA("false"));
+    set(&j, "adapter", "qlora");
+    set(&j, "lora", "2");
+    set(&j, "lora_on", "q,v");
+    set(&j, "precision", "amp");
+    has(&j, FIRN_TERM_CASTS, 2 * (800 + 2 * 16 + 8));
 }
 
 static void sequence_parallel_divides_norms(void **state)
@@ -317,11 +351,14 @@ int main(void)
         cmocka_unit_test(a_tied_embedding_has_three_gradients),
         cmocka_unit_test(kept_gradients_are_there_at_the_loss),
         cmocka_unit_test(adafactor_keeps_rows_and_columns),
-        cmocka_unit_test(lion_and_8_bit_adam_keep_less_than_adam),
+        cmocka_unit_test(
+            lion_keeps_one_moment_in_fp32_and_8_bit_adam_two_bytes),
         cmocka_unit_test(master_weights_are_counted_beside),
         cmocka_unit_test(dora_has_magnitudes_and_keeps_outputs),
         cmocka_unit_test(selective_recomputation_keeps_products),
         cmocka_unit_test(offload_takes_optimizer_and_inputs_away),
+        cmocka_unit_test(qlora_unpacks_a_matrix_in_the_pass_of_its_layer),
+        cmocka_unit_test(autocast_copies_no_packed_matrix),
         cmocka_unit_test(sequence_parallel_divides_norms),
         cmocka_unit_test(a_pipeline_keeps_layers_of_its_micro_batches),
         cmocka_unit_test(expert_parallel_divides_experts_alone),

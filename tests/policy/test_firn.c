@@ -65,8 +65,21 @@ static void without_alpha_length_does_not_count(void **unused)
     (void)unused;
     struct scene *scene = open_scene("1 node x 4 gpus; A wants 4 for 10000; "
                                      "B wants 4 for 100",
-                                     "firn.alpha=0");
+                                     "firn.alpha=0 firn.alpha-rigid=0");
     expect(scene, 0, "A: n0[0-3]  B: -");
+    scene_free(scene);
+}
+
+/* A as a whole does eight times the work of B in a second. */
+static void a_long_gang_does_not_go_before_a_short_job(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 8 gpus; A wants 8 for 1000; B wants 1 for 100";
+    struct scene *scene = open_scene(text, NULL);
+    expect(scene, 0, "A: -  B: n0[0]");
+    scene_free(scene);
+    scene = open_scene(text, "firn.alpha-rigid=0.35");
+    expect(scene, 0, "A: n0[0-7]  B: -");
     scene_free(scene);
 }
 
@@ -202,6 +215,31 @@ static void a_change_must_pay_for_its_restart(void **unused)
         struct scene *scene = open_scene(cases[i].text, NULL);
         expect(scene, 1, cases[i].after);
         scene_free(scene);
+    }
+}
+
+/* On twice the GPUs the 300 s that are left of A take half as long and a
+ * restart of 30 s; Z waits for all GPUs. */
+static void a_change_must_save_more_while_jobs_wait(void **unused)
+{
+    (void)unused;
+    static const struct {
+        const char *waits, *settings, *after;
+    } cases[] = {
+        {"", NULL, "A: n0[0-3]"},
+        {"; Z wants 4 for 100000", NULL, "A: n0[0-1]  Z: -"},
+        {"; Z wants 4 for 100000", "firn.keep-queue=0", "A: n0[0-3]  Z: -"},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct firn_buf text = {0};
+        buf_printf(&text,
+                   "1 node x 4 gpus; A wants 2 from 1 to 4 for 1000 did 700 on "
+                   "n0[0-1]%s",
+                   cases[i].waits);
+        struct scene *scene = open_scene(text.at, cases[i].settings);
+        expect(scene, 1, cases[i].after);
+        scene_free(scene);
+        buf_release(&text);
     }
 }
 
@@ -415,6 +453,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_job_with_less_work_left_goes_first),
         cmocka_unit_test(without_alpha_length_does_not_count),
+        cmocka_unit_test(a_long_gang_does_not_go_before_a_short_job),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_guest_keeps_its_place),
@@ -425,6 +464,7 @@ int main(void)
         cmocka_unit_test(a_guest_starts_beside_a_host_that_ends_soon),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
+        cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
         cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),

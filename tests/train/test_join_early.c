@@ -33,13 +33,16 @@ static void nap_ms(long ms)
     nanosleep(&pause, NULL);
 }
 
-static struct scene open_scene(const char *name)
+/* `is_far`: processes that share no memory, which meet over TCP. */
+static struct scene open_scene(const char *name, bool is_far)
 {
     struct scene s = {0};
     struct firn_error err = {0};
     assert_int_equal(firn_join_board_new(&s.board, &s.fd, &err), FIRN_OK);
     snprintf(s.name, sizeof s.name, "early-%s-%d", name, (int)getpid());
     snprintf(s.path, sizeof s.path, "/proc/self/fd/%d", s.fd);
+    atomic_store(&s.board->is_far, is_far);
+    setenv("FIRN_HOST", "127.0.0.1", 1);
     setenv("FIRN_JOIN", s.path, 1);
     unsetenv("FIRN_JOIN_ORDER");
     return s;
@@ -57,6 +60,8 @@ static struct firn_group_config config_of(const struct scene *s)
                                       .nprocs = 1,
                                       .nthreads = THREADS,
                                       .nelements = ELEMENTS,
+                                      .key = "0123456789abcdef0123456789abcdef"
+                                             "0123456789abcdef0123456789abcdef",
                                       .timeout_s = 60};
 }
 
@@ -107,14 +112,14 @@ static pid_t start_joiner(const struct scene *s, uint64_t order)
     _exit(take_part(s, join, order, true) ? 0 : 1);
 }
 
-static void a_switch_finds_what_was_prepared(void **state)
+static void check_switch(const char *name, bool is_far)
 {
-    struct scene s = open_scene("good");
+    struct scene s = open_scene(name, is_far);
     struct firn_join *join = NULL;
     struct firn_error err = {0};
     int status = -1;
-    (void)state;
     assert_int_equal(firn_join_open(&join, &err), FIRN_OK);
+    assert_int_equal(firn_join_shares_memory(join), !is_far);
     firn_join_prepares(join);
     assert_int_equal(firn_join_pending(join), 0);
     uint64_t order =
@@ -130,6 +135,18 @@ static void a_switch_finds_what_was_prepared(void **state)
     assert_int_equal(told.step, 7);
     firn_join_close(join);
     close_scene(&s);
+}
+
+static void a_switch_finds_what_was_prepared(void **state)
+{
+    (void)state;
+    check_switch("good", false);
+}
+
+static void a_switch_over_tcp_finds_what_was_prepared(void **state)
+{
+    (void)state;
+    check_switch("far", true);
 }
 
 struct waiter {
@@ -148,14 +165,14 @@ static void *await_joiner(void *arg)
     return NULL;
 }
 
-static void waits_end_when_the_order_is_given_up(void **state)
+static void check_given_up(const char *name, bool is_far)
 {
-    struct scene s = open_scene("given-up");
+    struct scene s = open_scene(name, is_far);
     struct waiter w = {.scene = &s};
     struct firn_error err = {0};
     pthread_t thread;
-    (void)state;
     assert_int_equal(firn_join_open(&w.join, &err), FIRN_OK);
+    firn_join_prepares(w.join);
     int from[] = {0, -1};
     assert_int_equal(firn_join_board_order(s.board, 1, 2, from, "", 30), 1);
     assert_int_equal(firn_join_pending(w.join), 1);
@@ -175,9 +192,21 @@ static void waits_end_when_the_order_is_given_up(void **state)
     close_scene(&s);
 }
 
+static void waits_end_when_the_order_is_given_up(void **state)
+{
+    (void)state;
+    check_given_up("given-up", false);
+}
+
+static void waits_over_tcp_end_when_the_order_is_given_up(void **state)
+{
+    (void)state;
+    check_given_up("far-given-up", true);
+}
+
 static void an_order_is_withdrawn_before_the_switch_once(void **state)
 {
-    struct scene s = open_scene("withdrawn");
+    struct scene s = open_scene("withdrawn", false);
     struct firn_join *join = NULL;
     struct firn_error err = {0};
     (void)state;
@@ -197,7 +226,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_switch_finds_what_was_prepared),
+        cmocka_unit_test(a_switch_over_tcp_finds_what_was_prepared),
         cmocka_unit_test(waits_end_when_the_order_is_given_up),
+        cmocka_unit_test(waits_over_tcp_end_when_the_order_is_given_up),
         cmocka_unit_test(an_order_is_withdrawn_before_the_switch_once),
     };
     alarm(120);

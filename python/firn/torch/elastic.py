@@ -674,7 +674,8 @@ class Elastic(Decides, Batches):
         if not self._resizes or self.join is None:
             return True
         self._resizes = False
-        self.left = not joining.switch(self, self.join.under_way())
+        order = self.join.under_way() or preparing.order_of(self)
+        self.left = not joining.switch(self, order)
         return not self.left
 
     def _withdraw(self) -> None:

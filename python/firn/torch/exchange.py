@@ -54,12 +54,23 @@ def open_group(place: Place, device: torch.device, timeout_s: float) -> Any:
     return dist.group.WORLD
 
 
-def make_group(path: str, place: Place, timeout_s: float) -> Any:
+def serve_store(host: str) -> Any:
+    """A store at a free port, by which processes of several hosts find each other."""
+    return dist.TCPStore(host, 0, None, True, wait_for_workers=False)
+
+
+def make_group(meet: "str | list", place: Place, timeout_s: float) -> Any:
     """A gloo group beside the one that is in use, for the layout after a resize. Its
-    processes of one host find each other by the file at ``path``. torch.distributed
-    does not know of it, so the program's own calls never use it."""
-    store = dist.FileStore(path, place.nprocs)
+    processes find each other by the file ``meet`` or, on several hosts, by the store
+    at ``[host, port]``. torch.distributed does not know of it, so the program's own
+    calls never use it."""
     wait = timedelta(seconds=timeout_s or 300)
+    if isinstance(meet, str):
+        store = dist.FileStore(meet, place.nprocs)
+    else:
+        store = dist.TCPStore(
+            meet[0], meet[1], None, False, wait, wait_for_workers=False
+        )
     return dist.ProcessGroupGloo(store, place.rank, place.nprocs, wait)
 
 

@@ -5,7 +5,8 @@ file. A joiner reads large tensors from the memory of the old process 0
 (firn.torch.peers), where it may; others are sent. It takes the sections as it would
 take those of a file (firn.torch.saving); a process that stays takes only the
 contexts of threads that come to it, once all have agreed. All that can be done
-before the switch is done there (firn.torch.preparing).
+before the switch is done there (firn.torch.preparing). Between hosts, and between
+allocations of Slurm, all of it goes over TCP.
 """
 
 from __future__ import annotations
@@ -89,8 +90,6 @@ def why_not(job: "Elastic") -> str | None:
         return "the program has a group of torch.distributed of its own"
     if o.offload:
         return "its gradients are offloaded"
-    if job.place.local_nprocs != job.place.nprocs:
-        return "it is on several hosts"
     return None
 
 

@@ -15,7 +15,9 @@ the waits end and what was prepared is freed; nothing of the running group is
 touched before the switch.
 
 Offers are made between two steps, by the thread that trains: tensors do not move
-there. A tensor that has moved until the switch is sent by way of the host.
+there. A tensor that has moved until the switch is sent by way of the host. Processes
+that share no memory (on several hosts, or in several allocations of one) make no
+offer: all tensors are sent over TCP.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import tempfile
 import threading
 from dataclasses import dataclass, field
@@ -73,7 +76,8 @@ class Prepared:
     is_open: bool = False  # all joiners can read the offer
     room: dict[str, torch.Tensor] = field(default_factory=dict)
     bounce: torch.Tensor | None = None
-    store: str = ""  # of the old process 0: a folder that processes meet by
+    store: str = ""  # of the old process 0: a folder that processes meet by,
+    server: Any = None  # or a store over TCP
 
     def close(self) -> None:
         """Frees what was prepared and is not in use."""
@@ -91,7 +95,7 @@ class Prepared:
         """Once all have met."""
         if self.store:
             shutil.rmtree(self.store, ignore_errors=True)
-        self.store = ""
+        self.store, self.server = "", None
 
 
 def _nbytes(job: "Elastic") -> int:
@@ -118,14 +122,28 @@ def _check_memory(job: "Elastic", needs: int) -> None:
         )
 
 
+def _open_store(out: Prepared, is_far: bool) -> Any:
+    """Where processes of torch.distributed meet: a file, or a host and its port."""
+    if is_far:
+        host = os.environ.get("FIRN_HOST") or socket.gethostname()
+        out.server = sums.serve_store(host)
+        return [host, out.server.port]
+    out.store = tempfile.mkdtemp(prefix="firn-")
+    return os.path.join(out.store, "meet")
+
+
 def message_of(job: "Elastic", out: Prepared) -> bytes:
     """The old process 0, between two steps: its tensors, and where they are."""
     tensors = heavy_sections(job)
     facts: dict[str, Any] = {"order": job.sums.order, "why": ""}
     facts["needs"] = device_memory(job.device)[2]
+    assert job.join is not None
+    is_far = not job.join.shares_memory
     if sums.is_distributed(job.options, job.reducer):
-        out.store = facts["store"] = tempfile.mkdtemp(prefix="firn-")
+        facts["store"] = _open_store(out, is_far)
     try:
+        if is_far:
+            raise OfferError("the processes share no memory")
         out.offer = Offer(tensors, job.device)
         facts["offer"] = out.offer.facts
     except OfferError as error:
@@ -222,9 +240,8 @@ def _reducer_of(job: "Elastic", out: Prepared, facts: dict) -> Any:
     if place.nprocs == 1:
         return reduce.Running(job.flat, place.nthreads, adds)
     if "store" in facts:
-        path = os.path.join(facts["store"], "meet")
         nbytes = max(1, int(o.bucket_mb * 2**20))
-        group = sums.make_group(path, place, o.peer_timeout_s)
+        group = sums.make_group(facts["store"], place, o.peer_timeout_s)
         return sums.Exchange(
             job.flat, place, order=adds, bucket_bytes=nbytes, group=group
         )
@@ -276,6 +293,11 @@ class Preparing:
         self._thread.join()
         self.out.close()
         self._join.drop()
+
+
+def order_of(job: "Elastic") -> int:
+    """The order that this process has prepared for, or prepares; 0: none."""
+    return job.preparing.order if job.preparing is not None else 0
 
 
 def look(job: "Elastic") -> None:

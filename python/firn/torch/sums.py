@@ -20,7 +20,7 @@ from firn.torch import reduce
 from firn.torch.options import Options
 
 try:
-    from firn.torch.exchange import Exchange, make_group
+    from firn.torch.exchange import Exchange, make_group, serve_store
 except (ImportError, AttributeError):  # PyTorch without torch.distributed
 
     class Exchange:  # type: ignore[no-redef]
@@ -29,6 +29,8 @@ except (ImportError, AttributeError):  # PyTorch without torch.distributed
     def make_group(*_: Any) -> Any:  # type: ignore[misc]
         """Nor is this."""
         raise FirnError("this PyTorch was built without torch.distributed")
+
+    serve_store = make_group
 
 
 WAYS = ("distributed", "memory")

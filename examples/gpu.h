@@ -1,0 +1,22 @@
+/* gpu.h - a virtual GPU for example trainers: steps that take what a GPU would
+ * take by the clock.
+ */
+#ifndef EXAMPLES_GPU_H
+#define EXAMPLES_GPU_H
+
+struct gpu {
+    int file;     /* open from the first step on; -1: not available */
+    int pace_ms;  /* of one thread's step */
+    double due_s; /* when the GPU has done the last step; 0: none yet */
+};
+
+/* `folder` has the files of all virtual GPUs. CUDA_VISIBLE_DEVICES and
+ * LOCAL_RANK name the one of this process. */
+void gpu_open(struct gpu *gpu, const char *folder, int pace_ms);
+/* Waits until the GPU has done a step of `nthreads` threads that began at
+ * `began_s` by loop_now_s(). Returns the seconds that the step took there. */
+double gpu_step(struct gpu *gpu, double began_s, int nthreads);
+/* Waits until `start_ms` after `from_s`. */
+void gpu_warm_up(double from_s, int start_ms);
+
+#endif
