@@ -12,6 +12,7 @@
  */
 #include "loop.h"
 #include "gpu.h"
+#include <firn/ahead.h>
 #include <firn/task.h>
 #include <firn/train.h>
 #include <stdio.h>
@@ -409,6 +410,8 @@ static int run(struct loop loops[2], const struct firn_mate *as, double began_s)
 {
     struct firn_error err = {0};
     struct firn_pair *pair = NULL;
+    if (loops[0].options.ahead)
+        firn_ahead_wait(); /* what follows may use the GPU */
     double since_s = loop_now_s();
     gpu_warm_up(began_s, loops[0].options.start_ms);
     if (begin(loops, as, &pair, &err) != FIRN_OK) {

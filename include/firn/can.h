@@ -24,9 +24,10 @@ enum firn_can {
     FIRN_CAN_SHARDED = 128,  /* "sharded": one copy of the weights over all */
     FIRN_CAN_PIPELINE = 256, /* "pipeline": the model in stages */
     FIRN_CAN_JOIN = 512, /* "join": processes come and go between two steps */
-    FIRN_CAN_EXECUTORS = 1024 /* "executors": several processes on a GPU */
+    FIRN_CAN_EXECUTORS = 1024, /* "executors": several processes on a GPU */
+    FIRN_CAN_AHEAD = 2048 /* "ahead": waits for its GPUs once it is prepared */
 };
-enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 2047, FIRN_CAN_WORDS = 11 };
+enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 4095, FIRN_CAN_WORDS = 12 };
 
 /* Bytes that hold every list of words, with the terminator. */
 enum { FIRN_CAN_TEXT = 96 };

@@ -52,6 +52,13 @@ struct firn_bars {
     const char *why;       /* in the words of that system */
 };
 
+/* A job that waits and is expected to start soon. */
+struct firn_foreseen {
+    firn_job_id job;
+    double in_s;                 /* from now */
+    const struct firn_alloc *to; /* that it is expected to get; borrowed */
+};
+
 struct firn_engine_def {
     const char *name, *summary;
     unsigned gives; /* FIRN_NEED_*: facts about jobs that it knows */
@@ -133,6 +140,11 @@ struct firn_engine_def {
      * which has GPUs of the plan; 0: it runs, or that is not known. MAY be
      * NULL: jobs start at once. */
     double (*starts_in_s)(void *state, firn_job_id job);
+    /* The jobs that are expected to start next, in that order. The engine may
+     * start their processes before their GPUs are free, of jobs that can wait
+     * (firn_launch.can_ahead); what it has prepared of other jobs it ends. MAY
+     * be NULL: it prepares nothing. */
+    void (*foresee)(void *state, const struct firn_foreseen *jobs, size_t n);
 };
 
 /* The engines of this build that run real jobs, in the order of engines.def.

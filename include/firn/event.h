@@ -28,6 +28,8 @@ enum firn_event_kind {
                          * as it was; else it is restarted */
     FIRN_EVENT_TIMES,   /* job, attempt: when an attempt that is over began and
                          * ended, by the accounting of the engine's cluster */
+    FIRN_EVENT_PREPARED, /* job: processes of its next attempt wait for its
+                          * GPUs, ready after prepare_s */
 };
 
 /* From `resumes_s` on, a job gains `rate` reference seconds a second, having
@@ -68,7 +70,9 @@ struct firn_event {
     const struct firn_inbox *inbox;   /* INBOX */
     bool is_resized, stays;           /* RESIZED */
     double pause_s, prepare_s; /* RESIZED: time without training; until the new
-                                * processes were ready */
+                                * processes were ready. PREPARED: as there.
+                                * PHASE: seconds that the attempt was started
+                                * before it had its GPUs; 0: it was not */
     const char *why; /* RESIZED: why not; borrowed until the next events */
     double belief;   /* SUBMIT: as in struct firn_job; 0: exact */
     double began_s, ended_s; /* TIMES: seconds since 1970, equal if it never

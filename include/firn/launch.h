@@ -87,6 +87,8 @@ struct firn_launch {
     const char *const *submit_options, *const *step_options;
     double attempt_limit_s; /* time limit of an attempt; 0: not set */
     const char *constraint; /* features of its nodes; "" or NULL: none */
+    bool can_ahead; /* its processes may be started before its GPUs are free:
+                     * they wait for them (firn/ahead.h) */
 };
 
 struct firn_engine_host {

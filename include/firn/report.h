@@ -66,7 +66,8 @@ firn_reporter_orders(struct firn_reporter *reporter);
 FIRN_API void firn_reporter_counts(struct firn_reporter *reporter,
                                    uint64_t *nsent, uint64_t *ndropped,
                                    uint64_t *nfailed);
-/* Seconds since this process was started; negative: not known. */
+/* Seconds since this process was started, or since it got its GPUs if it was
+ * prepared before (firn/ahead.h); negative: not known. */
 FIRN_API double firn_process_age_s(void);
 /* Can this build send at all? */
 FIRN_API bool firn_reporter_can_send(void);

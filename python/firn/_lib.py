@@ -439,6 +439,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "firn_reporter_can_send": (c_bool, []),
     "firn_process_age_s": (c_double, []),
+    "firn_ahead_wait": (c_bool, []),
+    "firn_ahead_was_called": (c_bool, []),
     "firn_ckpt_anew": ("status", [c_char_p, c_char_p, c_int]),
     "firn_trainer_report_unknown": (TrainerReport, []),
     "firn_batch_noise_of": (BatchNoise, [c_int, c_int, c_double, c_double]),

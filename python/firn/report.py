@@ -27,6 +27,7 @@ CAN = (
     "pipeline",
     "join",
     "executors",
+    "ahead",
 )
 """What a trainer can do when it is ordered to, by firn/can.h."""
 

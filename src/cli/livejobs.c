@@ -509,6 +509,17 @@ static void put_abilities(const json_t *job, struct firn_buf *out)
                answer_text(job, "can_from"));
 }
 
+/* Of a start whose processes were there before its GPUs were free. */
+static void put_prepared(const json_t *job, struct firn_buf *out)
+{
+    double prepared_s = answer_number(job, "prepared_s", 0);
+    if (prepared_s > 0)
+        buf_printf(out,
+                   "prepared: %.3g s before it had its GPUs; first step %.3g s "
+                   "after\n",
+                   prepared_s, answer_number(job, "first_step_s", 0));
+}
+
 /* "measured on its GPUs: 93 % busy, 12.5 GiB". */
 static void put_measured(const json_t *job, struct firn_buf *out)
 {
@@ -550,12 +561,12 @@ static void put_memory(const json_t *job, struct firn_buf *out)
 void live_job_page(const json_t *answer, struct firn_buf *out)
 {
     static const char *const printed[] = {
-        "id",        "name",        "user",     "state",      "why",
-        "gpus_min",  "gpus_max",    "gpus",     "ask",        "report",
-        "started_s", "submitted_s", "ended_s",  "epochs",     "file",
-        "request",   "reported_s",  "progress", "not_merged", "log",
-        "epoch",     "attempts",    "ran_s",    "can",        "can_from",
-        "measured",  "memory",      NULL};
+        "id",        "name",        "user",       "state",        "why",
+        "gpus_min",  "gpus_max",    "gpus",       "ask",          "report",
+        "started_s", "submitted_s", "ended_s",    "epochs",       "file",
+        "request",   "reported_s",  "progress",   "not_merged",   "log",
+        "epoch",     "attempts",    "ran_s",      "can",          "can_from",
+        "measured",  "memory",      "prepared_s", "first_step_s", NULL};
     static const char *const hidden[] = {"variance", NULL};
     double progress = answer_number(answer, "progress", -1);
     put_head(answer, out);
@@ -570,6 +581,7 @@ void live_job_page(const json_t *answer, struct firn_buf *out)
     if (progress >= 0)
         buf_printf(out, "progress: %.1f%%\n", 100 * progress);
     put_abilities(answer, out);
+    put_prepared(answer, out);
     put_measured(answer, out);
     put_memory(answer, out);
     put_log(answer, out);

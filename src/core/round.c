@@ -252,6 +252,7 @@ enum firn_status round_event(struct round *round,
     case FIRN_EVENT_BARS:
     case FIRN_EVENT_RESIZED:
     case FIRN_EVENT_TIMES:
+    case FIRN_EVENT_PREPARED:
         return firn_fail(err, FIRN_EINVAL,
                          "a live engine's event of job %d is not for the round",
                          event->job);

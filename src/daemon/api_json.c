@@ -281,6 +281,10 @@ void api_json_whole_job(struct firn_buf *out, struct api *api,
         jsonbuf_int(out, "exit_status", job->exit_status);
     add_not_merged(out, api, job);
     add_abilities(out, job);
+    if (job->prepared_s > 0) {
+        jsonbuf_double(out, "prepared_s", job->prepared_s);
+        jsonbuf_double(out, "first_step_s", job->first_step_s);
+    }
     add_measured(out, api, job);
     add_memory(out, api, job);
     add_ask(out, &job->ask, access);

@@ -101,6 +101,8 @@ struct track {
     struct foretold eta;
     struct change change;
     double launch_s;       /* of the open attempt: until its process; 0 */
+    double prepared_s;     /* its processes were there this long before; 0 */
+    int64_t waits_attempt; /* the last whose abilities were learned from */
     double last_step_s;    /* when it reported its last step; 0: it has not */
     int64_t start_attempt; /* the last whose start was measured */
     struct clocked pace;

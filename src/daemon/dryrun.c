@@ -70,12 +70,24 @@ static void note_start(struct dryrun *dry, const struct firn_step *step)
     dry->ngpus_kept++;
 }
 
+static void keep_start(struct dryrun *dry, const struct firn_step *step)
+{
+    struct dryrun_start start = {step->job->id, dry->now_s - dry->began_s,
+                                 *step->to};
+    size_t n = (size_t)step->to->nparts;
+    start.to.parts = mem_new(n + 1, sizeof *start.to.parts);
+    memcpy(start.to.parts, step->to->parts, n * sizeof *start.to.parts);
+    vec_add(&dry->starts, start);
+}
+
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct dryrun *dry = state;
     (void)err;
     dryrun_pace_step(dry, step);
+    if (dry->starts.n < dry->starts_most && step->kind == FIRN_STEP_START)
+        keep_start(dry, step);
     if (dry->seen != NULL)
         note_start(dry, step);
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
@@ -242,6 +254,9 @@ void dryrun_close(struct dryrun *dry)
     for (size_t i = 0; i < dry->nseen; i++)
         mem_free(dry->seen[i].gpus);
     mem_free(dry->seen);
+    for (size_t i = 0; i < dry->starts.n; i++)
+        mem_free(dry->starts.at[i].to.parts);
+    vec_release(&dry->starts);
 }
 
 /* --- what is still to do -------------------------------------------------- */
@@ -397,7 +412,9 @@ void dryrun_roll(struct dryrun *dry)
     double work_s = clock_cpu_s() + (dry->most_s > 0 ? dry->most_s : MOST_S);
     double until_s = clock_elapsed_s() + PASSED_MOST_S;
     int n = 0;
-    while (dry->limit == DRYRUN_WITHIN && roll(dry, &said)) {
+    while (dry->limit == DRYRUN_WITHIN &&
+           (dry->starts_most == 0 || dry->starts.n < dry->starts_most) &&
+           roll(dry, &said)) {
         n++;
         dry->limit = n >= DRYRUN_EVENTS_MOST        ? DRYRUN_EVENTS
                      : clock_cpu_s() >= work_s      ? DRYRUN_CPU

@@ -31,6 +31,13 @@ struct dryrun_pace {
     double cost_s; /* of what it got last, before it makes progress */
 };
 
+/* A start in a future that ends behind the first of them. */
+struct dryrun_start {
+    firn_job_id job; /* the round's */
+    double in_s;
+    struct firn_alloc to; /* parts owned */
+};
+
 struct dryrun {
     struct loop *loop;
     struct firn_engine_def def;
@@ -53,6 +60,8 @@ struct dryrun {
     double most_s;            /* processor time; 0: as for one job */
     struct dryrun_seen *seen; /* by the round's id; NULL: one job in question */
     size_t nseen;
+    size_t starts_most; /* it ends with this start; 0: it does not */
+    VEC(struct dryrun_start) starts;
     int ngpus_kept;            /* starts of which `gpus` is kept */
     struct dryrun_pace *paces; /* by the round's id */
     size_t npaces;

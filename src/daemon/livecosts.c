@@ -101,6 +101,12 @@ double livecosts_own_mean(const struct livecosts *costs, const char *app,
                : -1;
 }
 
+double livecosts_all_mean(const struct livecosts *costs, enum livecost which)
+{
+    const struct mean *mean = &costs->all.at[which];
+    return mean->n > 0 ? mean->value : -1;
+}
+
 void livecosts_of(const struct livecosts *costs, const char *app,
                   const struct firn_profile *profile, struct firn_costs *out)
 {
@@ -166,6 +172,8 @@ static void load_line(struct livecosts *costs, const char *line)
         return;
     for (int k = 0; k < LIVECOSTS; k++) {
         double value, n;
+        if (line == NULL && k >= LIVECOST_PREPARED)
+            break; /* written by an older firnd */
         if (next_cell(&line, cell, sizeof cell) == NULL ||
             !str_double(cell, &value) ||
             next_cell(&line, cell, sizeof cell) == NULL ||

@@ -22,6 +22,13 @@ enum livecost {
                         * never that of other applications */
     LIVECOST_CLOCK,    /* time of training by the clock / by the step times that
                         * trainers report, which leave out what is between steps */
+    LIVECOST_PREPARED, /* as START, of a job whose processes waited for its GPUs
+                        * (its processes' start does not count) */
+    LIVECOST_SAVED,    /* seconds of a start that were done before the job had
+                        * its GPUs; 0: it was not prepared */
+    LIVECOST_WAITS,    /* 1: its trainers wait for their GPUs when they are
+                        * started early (firn/ahead.h), 0: they do not; never
+                        * that of other applications */
     LIVECOSTS
 };
 
@@ -41,6 +48,9 @@ double livecosts_mean(const struct livecosts *costs, const char *app,
 /* The same without the mean of all jobs. */
 double livecosts_own_mean(const struct livecosts *costs, const char *app,
                           enum livecost which);
+
+/* The mean of all jobs; < 0: nothing was measured. */
+double livecosts_all_mean(const struct livecosts *costs, enum livecost which);
 
 /* Both costs of a job of the application: as measured here, else, of a resize,
  * as `profile` has it (NULL: none). What is not known stays as it is in `out`.

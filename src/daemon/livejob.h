@@ -144,6 +144,10 @@ struct live_job {
     double reported_s;               /* since 1970; 0: never */
     int64_t reported_attempt;        /* attempt that reported last */
     int64_t nreports;                /* on disk; 0: not counted yet */
+    /* Of the last start whose processes were there before its GPUs were free:
+     * how long before, and its first step's time after; 0: none, or another
+     * firnd's. Not on disk. */
+    double prepared_s, first_step_s;
     /* Token bucket of its reports: tokens and their time; see api_report.c. */
     double reports_left, reports_left_s;
     struct firn_orders orders; /* for its trainer */

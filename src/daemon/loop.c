@@ -281,6 +281,7 @@ enum firn_status loop_turn(struct loop *loop, double *next_s,
     if (watch->nevents == MOST_EVENTS)
         *next_s = now_s; /* the rest in the next turn */
     *next_s = fmin(*next_s, loop_decide(loop, now_s));
+    *next_s = fmin(*next_s, loop_ahead(loop, now_s));
     loop_save_policy(loop, false);
     turnwatch_part(watch, TURN_DECISION);
     *next_s = fmin(*next_s, retain_turn(loop, now_s));

@@ -3,6 +3,9 @@
  *   START     its first report of an attempt says how old its process was at
  *             its first step (prepare_s); with the time from the order to the
  *             process, which is that from the attempt to its phase STARTING
+ *   PREPARED  the same of an attempt whose processes were started before its
+ *             GPUs were free; SAVED is START less that, 0 of other attempts
+ *   WAITS     its first report of abilities has "ahead"
  *   STOP      from the order to stop, move or resize to LEFT
  *   END       from the report of the last step (progress 1) to DONE
  *   PAUSE,    by the event RESIZED of an engine that resized it without a stop
@@ -22,6 +25,7 @@
 #include "base/jsonwrite.h"
 #include "daemon/loopwork.h"
 #include <math.h>
+#include <stdio.h>
 
 static const char *app_of(const struct live_job *job)
 {
@@ -86,7 +90,10 @@ void loop_costs_json(const struct loop *loop, struct firn_buf *json)
         [LIVECOST_PREPARE] = "prepare_s",
         [LIVECOST_SLOWDOWN] = "slowdown",
         [LIVECOST_ESTIMATE] = "over_estimate",
-        [LIVECOST_CLOCK] = "over_steps"};
+        [LIVECOST_CLOCK] = "over_steps",
+        [LIVECOST_PREPARED] = "prepared_start_s",
+        [LIVECOST_SAVED] = "saved_s",
+        [LIVECOST_WAITS] = "waits_for_gpus"};
     const struct livecosts *costs = loop->desk.costs;
     const char *app;
     jsonbuf_open(json, NULL, '{');
@@ -123,12 +130,68 @@ void loop_costs_ordered(struct loop *loop, const struct live_job *job,
                                     .usual_step_s = job->last.step_s};
 }
 
-void loop_costs_begun(struct loop *loop, struct track *track)
+void loop_costs_begun(struct loop *loop, struct track *track, double prepared_s)
 {
     track->launch_s = dock_now_s(&loop->dock) - track->opened_s;
+    track->prepared_s = prepared_s;
 }
 
-void loop_costs_reported(struct loop *loop, const struct live_job *job,
+/* The first step of an attempt came `start_s` after its GPUs were free. */
+static void measure_start(struct loop *loop, struct live_job *job,
+                          const struct track *track, double start_s)
+{
+    struct livecosts *costs = loop->desk.costs;
+    struct firn_error err = {0};
+    double usual_s = livecosts_mean(costs, app_of(job), LIVECOST_START);
+    char text[LIVE_TEXT];
+    bool may_wait =
+        job->last.can >= 0 && ((unsigned)job->last.can & FIRN_CAN_AHEAD) != 0;
+    if (may_wait && !(track->launch_s > 0))
+        return; /* an earlier firnd started it: was it prepared? */
+    metrics_observe(loop->metrics, METRIC_STARTUP_S, start_s);
+    if (!(track->prepared_s > 0)) {
+        livecosts_add(costs, app_of(job), LIVECOST_START, start_s);
+        livecosts_add(costs, app_of(job), LIVECOST_SAVED, 0);
+        return;
+    }
+    metrics_observe(loop->metrics, METRIC_PREPARED_S, start_s);
+    livecosts_add(costs, app_of(job), LIVECOST_PREPARED, start_s);
+    job->prepared_s = track->prepared_s;
+    job->first_step_s = start_s;
+    if (usual_s >= 0) /* what a start takes here without a preparation */
+        livecosts_add(costs, app_of(job), LIVECOST_SAVED,
+                      fmax(usual_s - start_s, 0));
+    int n = snprintf(text, sizeof text,
+                     "prepared for %.3g s before; its first step came %.3g s "
+                     "after it had its GPUs",
+                     track->prepared_s, start_s);
+    if (usual_s >= 0)
+        snprintf(text + n, sizeof text - (size_t)n,
+                 ", %.3g s without preparation", usual_s);
+    book_wrote(loop->book,
+               book_say(loop->book, job, dock_now_s(&loop->dock), "prepared",
+                        text, &err),
+               &err);
+}
+
+/* Does its trainer wait for its GPUs? Learned of each attempt's first report
+ * of abilities. */
+static void learn_waits(struct loop *loop, const struct live_job *job,
+                        struct track *track)
+{
+    if (job->last.can < 0 || track->waits_attempt == job->attempt ||
+        app_of(job)[0] == '\0')
+        return;
+    track->waits_attempt = job->attempt;
+    bool is_first =
+        livecosts_own_mean(loop->desk.costs, app_of(job), LIVECOST_WAITS) < 0;
+    livecosts_add(loop->desk.costs, app_of(job), LIVECOST_WAITS,
+                  (unsigned)job->last.can & FIRN_CAN_AHEAD ? 1 : 0);
+    if (is_first) /* a firnd that is killed now leaves it to its successor */
+        loop_costs_save(loop);
+}
+
+void loop_costs_reported(struct loop *loop, struct live_job *job,
                          struct track *track)
 {
     struct change *change = &track->change;
@@ -136,11 +199,9 @@ void loop_costs_reported(struct loop *loop, const struct live_job *job,
     if (track->start_attempt != job->attempt && job->last.prepare_s > 0 &&
         job->last.step > 0) {
         track->start_attempt = job->attempt;
-        livecosts_add(loop->desk.costs, app_of(job), LIVECOST_START,
-                      launch_s + job->last.prepare_s);
-        metrics_observe(loop->metrics, METRIC_STARTUP_S,
-                        launch_s + job->last.prepare_s);
+        measure_start(loop, job, track, launch_s + job->last.prepare_s);
     }
+    learn_waits(loop, job, track); /* behind it: both are saved */
     if (job->last.progress >= 1 && !(track->last_step_s > 0))
         track->last_step_s = dock_now_s(&loop->dock);
     if (loop_costs_is_changing(track) && job->last.step_s > 0) {
@@ -215,7 +276,7 @@ void loop_costs_ended(struct loop *loop, const struct live_job *job,
     if (event->kind == FIRN_EVENT_DONE)
         judge_estimate(loop, job, track);
     track->change = (struct change){0};
-    track->launch_s = track->last_step_s = 0;
+    track->launch_s = track->last_step_s = track->prepared_s = 0;
 }
 
 /* A pace is taken from reports at least this far apart. */

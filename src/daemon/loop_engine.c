@@ -330,12 +330,17 @@ static const struct firn_forecast_def forecast_def = {.merge = merge,
                                                       .load = load,
                                                       .llm_ways = llm_ways};
 
+/* What starts have gained here in the mean, those that were not prepared
+ * included: a policy may count on no more. */
 static int ahead_s(void *state)
 {
     const struct dock *dock = &((const struct loop *)state)->dock;
-    return dock->engine->ahead_s != NULL
-               ? dock->engine->ahead_s(dock->engine_state)
-               : 0;
+    int most_s = dock->engine->ahead_s != NULL
+                     ? dock->engine->ahead_s(dock->engine_state)
+                     : 0;
+    double saved_s = livecosts_all_mean(
+        ((const struct loop *)state)->desk.costs, LIVECOST_SAVED);
+    return (int)fmax(fmin(most_s, saved_s), 0);
 }
 
 void loop_engine_init(struct loop *loop)
@@ -455,7 +460,11 @@ static enum firn_status keep(void *arg, struct firn_error *err)
 
 static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
 {
-    return dock_launch(&((struct loop *)arg)->dock, id, out);
+    struct loop *loop = arg;
+    if (!dock_launch(&loop->dock, id, out))
+        return false;
+    out->can_ahead = loop_can_ahead(loop, book_job(loop->book, id));
+    return true;
 }
 
 struct firn_engine_host loop_engine_host(struct loop *loop)
@@ -516,6 +525,21 @@ static void on_resized(struct loop *loop, struct live_job *job,
     buf_release(&on);
 }
 
+/* Processes of its next attempt wait for its GPUs. */
+static void on_prepared(struct loop *loop, struct live_job *job,
+                        const struct firn_event *event)
+{
+    struct firn_error err = {0};
+    char text[LIVE_TEXT];
+    snprintf(text, sizeof text,
+             "its processes are prepared, in %.3g s, and wait for its GPUs",
+             event->prepare_s);
+    book_wrote(loop->book,
+               book_say(loop->book, job, dock_now_s(&loop->dock), "prepared",
+                        text, &err),
+               &err);
+}
+
 /* LEFT, DONE or FAIL of a job, alone or with a partner. */
 static void on_end(struct loop *loop, struct live_job *job,
                    const struct live_job *partner,
@@ -558,7 +582,7 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
             : NULL;
     if (event->kind == FIRN_EVENT_PHASE) {
         if (event->phase == FIRN_PHASE_STARTING)
-            loop_costs_begun(loop, track);
+            loop_costs_begun(loop, track, event->prepare_s);
         on_phase(loop, job, event);
         if (partner != NULL)
             on_phase(loop, partner, event);
@@ -569,6 +593,8 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
         loop_costs_resized(loop, job, track, event);
         on_resized(loop, job, event);
     }
+    if (event->kind == FIRN_EVENT_PREPARED)
+        on_prepared(loop, job, event);
     if (event->kind != FIRN_EVENT_LEFT && event->kind != FIRN_EVENT_DONE &&
         event->kind != FIRN_EVENT_FAIL)
         return;

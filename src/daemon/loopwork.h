@@ -17,6 +17,13 @@
 #include "daemon/recover.h"
 #include "daemon/turnwatch.h"
 
+/* When the engine is told which jobs start next: loop_ahead.c. */
+struct loop_ahead {
+    long ndecided; /* decisions when it was last told */
+    size_t nforeseen;
+    double rest_s, late_s; /* not before; also without a decision */
+};
+
 struct loop {
     const struct config *config;  /* of the start */
     const struct config *current; /* its policy and settings hold */
@@ -39,11 +46,19 @@ struct loop {
     double answered_s;      /* the last answers went out */
     bool is_broken;         /* nothing more is written */
     volatile int wants_stop;
-    struct foreseen *foreseen;     /* the last forecast of all; or NULL */
+    struct foreseen *foreseen; /* the last forecast of all; or NULL */
+    struct loop_ahead ahead;
     struct api_node *nodes;        /* shown to the API */
     VEC(struct api_setting) shown; /* too */
     struct arena shown_text;
 };
+
+/* --- jobs that are prepared before they start: loop_ahead.c --------------- */
+
+/* Tells the engine which jobs start next, if that is due; when it is again. */
+double loop_ahead(struct loop *loop, double now_s);
+/* May the job's processes be started before its GPUs are free? */
+bool loop_can_ahead(const struct loop *loop, const struct live_job *job);
 
 enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
 /* How long a turn handles requests that waited for a decision. */
@@ -310,8 +325,9 @@ void loop_costs_json(const struct loop *loop, struct firn_buf *json);
 void loop_costs_ordered(struct loop *loop, const struct live_job *job,
                         struct track *track);
 /* Its process is there. */
-void loop_costs_begun(struct loop *loop, struct track *track);
-void loop_costs_reported(struct loop *loop, const struct live_job *job,
+void loop_costs_begun(struct loop *loop, struct track *track,
+                      double prepared_s);
+void loop_costs_reported(struct loop *loop, struct live_job *job,
                          struct track *track);
 /* It has reported to have done that much. */
 void loop_costs_paced(struct loop *loop, const struct live_job *job,

@@ -51,10 +51,8 @@ int attempt_above(const char *job_folder)
     return open(job_folder, as_folder);
 }
 
-int attempt_folder(const char *job_folder, int64_t attempt, bool make)
+static int open_below(const char *job_folder, const char *name, bool make)
 {
-    char name[32];
-    snprintf(name, sizeof name, "epoch-%lld", (long long)attempt);
     if (make && mkdir(job_folder, 0700) != 0 && errno != EEXIST)
         return -1;
     int above = attempt_above(job_folder);
@@ -65,6 +63,18 @@ int attempt_folder(const char *job_folder, int64_t attempt, bool make)
         folder = openat(above, name, as_folder);
     close_quietly(above);
     return folder;
+}
+
+int attempt_folder(const char *job_folder, int64_t attempt, bool make)
+{
+    char name[32];
+    snprintf(name, sizeof name, "epoch-%lld", (long long)attempt);
+    return open_below(job_folder, name, make);
+}
+
+int attempt_ahead_folder(const char *job_folder)
+{
+    return open_below(job_folder, "ahead", true);
 }
 
 static bool write_all(int fd, struct firn_bytes text)
@@ -194,6 +204,24 @@ static int take_lock(int job_folder, const char *name, int mode)
 int attempt_lock(int job_folder)
 {
     return take_lock(job_folder, "lock", LOCK_EX);
+}
+
+int attempt_lock_file(int job_folder)
+{
+    int fd = openat(job_folder, "lock",
+                    O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd >= 0 ? fd : -2;
+}
+
+int attempt_lock_opened(int job_folder, int fd)
+{
+    struct stat mine, now;
+    if (fstat(fd, &mine) != 0 || fstatat(job_folder, "lock", &now, 0) != 0 ||
+        mine.st_ino != now.st_ino || mine.st_dev != now.st_dev)
+        return -2;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    return errno == EWOULDBLOCK ? -1 : -2;
 }
 
 void attempt_herd(int job_folder, int64_t attempt, char out[ATTEMPT_HERD])

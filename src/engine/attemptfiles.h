@@ -2,6 +2,7 @@
  *
  *     <job folder>/lock           locked while a process of the job exists
  *     <job folder>/fence          the lowest attempt that may still start
+ *     <job folder>/ahead/launch   what to prepare (engine/shepherd_ahead.c)
  *     <job folder>/epoch-N/launch what to run (engine/launchfile.h)
  *     <job folder>/epoch-N/pid    the shepherd of attempt N, once it runs
  *     <job folder>/epoch-N/exit   how attempt N ended, once all of it is gone
@@ -68,6 +69,10 @@ int attempt_above(const char *job_folder);
  * descriptor, or -1 with errno. */
 int attempt_folder(const char *job_folder, int64_t attempt, bool make);
 
+/* Opens the folder `ahead`, of a job that is prepared for its next attempt, and
+ * creates it. */
+int attempt_ahead_folder(const char *job_folder);
+
 /* Writes the file `name` of the folder, without a sync. FIRN_EIO. */
 /* The file by which a further allocation says that Slurm will end it soon. */
 enum { ATTEMPT_ENDING = 64 };
@@ -81,6 +86,12 @@ enum attempt_found attempt_get(int folder, const char *name,
 /* Takes the lock of a job: a descriptor to be closed, -1 if another process has
  * it, -2 if it cannot be opened (errno). Never waits. */
 int attempt_lock(int job_folder);
+
+/* The same in two parts: opens the lock file without locking it (a descriptor,
+ * or -2), and locks it later. `fd` again, -1 or -2 as above; also -2 if the
+ * folder has another lock file by then. */
+int attempt_lock_file(int job_folder);
+int attempt_lock_opened(int job_folder, int fd);
 
 /* "FIRN_HERD=...", made from the job's lock file: the mark of workers that an
  * older firnd or a host without a mark started (engine/herd.h). Empty: there is

@@ -146,6 +146,13 @@ bool cgroup_enter(const struct cgroup *cgroup)
     return put(cgroup, "cgroup.procs", "0");
 }
 
+bool cgroup_add(const struct cgroup *cgroup, int64_t pid)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)pid);
+    return put(cgroup, "cgroup.procs", text);
+}
+
 void cgroup_kill(const struct cgroup *cgroup)
 {
     (void)put(cgroup, "cgroup.kill", "1");

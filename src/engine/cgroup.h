@@ -30,6 +30,8 @@ bool cgroup_open(struct cgroup *cgroup, enum cgroup_mode mode,
                  const char *name);
 /* Moves the calling process into the group; safe after fork(). */
 bool cgroup_enter(const struct cgroup *cgroup);
+/* Moves another process into the group. */
+bool cgroup_add(const struct cgroup *cgroup, int64_t pid);
 void cgroup_kill(const struct cgroup *cgroup);
 /* How many processes the kernel killed in the group for lack of memory. */
 uint64_t cgroup_ooms(const struct cgroup *cgroup);

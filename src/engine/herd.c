@@ -7,6 +7,7 @@
  */
 #include "engine/herd.h"
 #include "base/str.h"
+#include "wire/aheadgate.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -45,26 +46,30 @@ static void add(void *arg, struct procs_id id, size_t which, const char *rest)
     long job = strtol(rest, &end, 10);
     if (end == rest || *end != '-' || job < 0 || job > INT_MAX)
         return;
-    unsigned long long attempt = strtoull(end + 1, &end, 16);
+    unsigned long long attempt = which == 2 ? 0 : strtoull(end + 1, &end, 16);
+    if (which == 2)
+        end += strlen(end);
     if (errno != 0 || *end != '\0' || attempt > INT64_MAX)
         return;
     struct herd_process process = {.id = id,
                                    .job = (firn_job_id)job,
                                    .attempt = (int64_t)attempt,
-                                   .is_shepherd = which == 1};
+                                   .is_shepherd = which == 1,
+                                   .is_prepared = which == 2};
     vec_add(&herd->at, process);
 }
 
 bool herd_look(struct herd *out, const char *mark)
 {
-    char worker[HERD_TEXT], shepherd[HERD_TEXT];
+    char worker[HERD_TEXT], shepherd[HERD_TEXT], prepared[HERD_TEXT];
     *out = (struct herd){0};
     if (mark == NULL || mark[0] == '\0')
         return true;
     snprintf(worker, sizeof worker, "%s%.40s-", worker_is, mark);
     snprintf(shepherd, sizeof shepherd, "%s%.40s-", shepherd_is, mark);
-    const char *const starts[] = {worker, shepherd};
-    return procs_each_variable(starts, 2, add, out);
+    snprintf(prepared, sizeof prepared, "%s%.40s-", FIRN_GATE_MARK, mark);
+    const char *const starts[] = {worker, shepherd, prepared};
+    return procs_each_variable(starts, 3, add, out);
 }
 
 void herd_release(struct herd *herd)

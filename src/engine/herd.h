@@ -2,6 +2,8 @@
  *
  *     FIRN_HERD=MARK-JOB-ATTEMPT      in each worker, inherited by its children
  *     FIRN_SHEPHERD=MARK-JOB-ATTEMPT  in the shepherd only
+ *     FIRN_AHEAD=MARK-JOB-...         in both, as long as they are prepared for
+ *                                     an attempt that is still to come
  *
  * MARK is a random number of the state folder, kept in its database. By it the
  * engine finds processes in /proc even if a job deleted its lock and pid files:
@@ -29,6 +31,7 @@ struct herd_process {
     firn_job_id job;
     int64_t attempt;
     bool is_shepherd;
+    bool is_prepared; /* started for an attempt that is still to come: 0 */
 };
 
 /* The marked processes of this state folder. */

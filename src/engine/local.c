@@ -90,6 +90,7 @@ static void arm(void *state)
         return;
     double now_s = local_now_s(local);
     double due = fmin(local->foreign_s, paced_s(local, now_s));
+    due = fmin(due, local_ahead_due_s(local));
     for (size_t i = 0; i < local->roster.jobs.n; i++) {
         const struct localjob *job =
             (const struct localjob *)local->roster.jobs.at[i];
@@ -132,6 +133,7 @@ static void turn(void *state)
     local_ask_some(local);
     local->turned_s = local_now_s(local);
     local_start_some(local);
+    local_ahead_turn(local);
 }
 
 /* --- the engine's functions ----------------------------------------------- */
@@ -159,6 +161,7 @@ static void close_engine(void *state)
 {
     struct local *local = state;
     const struct roster *r = &local->roster;
+    local_ahead_close(local);
     while (r->jobs.n > 0)
         local_drop(local, (struct localjob *)r->jobs.at[r->jobs.n - 1]);
     vec_release(&local->boards);
@@ -257,6 +260,23 @@ static enum firn_status adopt(void *state, const struct firn_job *job,
     }
     changed(local);
     return FIRN_OK;
+}
+
+static void foresee(void *state, const struct firn_foreseen *jobs, size_t n)
+{
+    struct local *local = state;
+    local_foresee(local, jobs, n);
+    changed(local);
+}
+
+/* As many seconds as a preparation may last; what starts gain is measured by
+ * the host. */
+static int ahead_s(void *state)
+{
+    const struct local *local = state;
+    return local->ahead > 0 && local->launcher[0] == '\0'
+               ? (int)fmin(local->ahead_s, 86400)
+               : 0;
 }
 
 static int wake_fd(void *state)
@@ -385,6 +405,20 @@ static const struct firn_option options[] = {
      .max = 86400,
      .help = "seconds for new processes to join a running job; 0: restart it",
      .offset = offsetof(struct local, join_s)},
+    {.name = "ahead",
+     .type = FIRN_OPTION_INT,
+     .fallback = "1",
+     .min = 0,
+     .max = LOCAL_AHEAD,
+     .help = "jobs whose processes are started before their GPUs are free",
+     .offset = offsetof(struct local, ahead)},
+    {.name = "ahead-s",
+     .type = FIRN_OPTION_DOUBLE,
+     .fallback = "120",
+     .min = 1,
+     .max = 86400,
+     .help = "seconds that such processes wait for their GPUs at most",
+     .offset = offsetof(struct local, ahead_s)},
     {.name = "others-s",
      .type = FIRN_OPTION_DOUBLE,
      .fallback = "5",
@@ -417,4 +451,6 @@ const struct firn_engine_def firn_engine_local = {
     .load = load,
     .gpu_load = gpu_load,
     .has_executors = true,
+    .ahead_s = ahead_s,
+    .foresee = foresee,
 };

@@ -31,6 +31,7 @@
 #include "engine/procs.h"
 #include "engine/resizefile.h"
 #include "engine/workerenv.h"
+#include "wire/aheadgate.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -67,24 +68,27 @@ void local_variables(const struct local *local, const struct localjob *job,
                                   .gpu = gpu_at,
                                   .arg = &local->gpus};
     workerenv_add(&env, launch, out);
-    char mark[HERD_TEXT];
-    herd_worker(mark, local->host.mark, job->base.id, job->base.attempt);
+    char mark[FIRN_GATE_MARK_TEXT];
+    if (job->base.attempt > 0)
+        herd_worker(mark, local->host.mark, job->base.id, job->base.attempt);
+    else /* it is prepared for an attempt that is still to come */
+        firn_gate_mark(mark, local->host.mark, job->base.id);
     if (mark[0] != '\0')
         vec_add(&out->common, arena_strdup(&out->text, mark));
 }
 
-/* Starts the shepherd in a session of its own, with signals blocked until it
+/* Runs the program in a session of its own, with signals blocked until it
  * handles them. */
-static int spawn(const struct local *local, const char *folder,
+static int spawn(const struct local *local, const struct local_program *program,
                  char *const *variables, pid_t *pid)
 {
     char output[4300];
-    char *argv[] = {(char *)local->shepherd, "--shepherd", (char *)folder,
-                    NULL};
+    char *argv[] = {(char *)local->shepherd, (char *)program->verb,
+                    (char *)program->folder, NULL};
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t files;
     sigset_t blocked, plain;
-    snprintf(output, sizeof output, "%s/output", folder);
+    snprintf(output, sizeof output, "%s/output", program->folder);
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     sigaddset(&blocked, SIGUSR1);
@@ -99,7 +103,10 @@ static int spawn(const struct local *local, const char *folder,
     posix_spawnattr_setsigmask(&attributes, &blocked);
     posix_spawnattr_setsigdefault(&attributes, &plain);
     posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    if (program->input >= 0)
+        posix_spawn_file_actions_adddup2(&files, program->input, 0);
+    else
+        posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(
         &files, 1, output, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
@@ -111,6 +118,21 @@ static int spawn(const struct local *local, const char *folder,
     failpoint("engine.fork.after");
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+int local_spawn(const struct local *local, const struct local_program *program,
+                pid_t *pid)
+{
+    VEC(char *) variables = {0};
+    for (char **at = environ; *at != NULL; at++)
+        if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, local->pass_env))
+            vec_add(&variables, *at); /* the shepherd passes no FIRN_* on */
+    if (program->mark[0] != '\0')
+        vec_add(&variables, (char *)program->mark);
+    vec_add(&variables, NULL);
+    int error = spawn(local, program, variables.at, pid);
+    vec_release(&variables);
     return error;
 }
 
@@ -161,16 +183,11 @@ static enum firn_status start_shepherd(struct local *local,
     }
     char mark[HERD_TEXT];
     herd_shepherd(mark, local->host.mark, job->base.id, job->base.attempt);
-    VEC(char *) variables = {0};
-    for (char **at = environ; *at != NULL; at++)
-        if (strncmp(*at, "FIRN_", 5) == 0 || passenv_has(*at, local->pass_env))
-            vec_add(&variables, *at); /* the shepherd passes no FIRN_* on */
-    if (mark[0] != '\0')
-        vec_add(&variables, mark);
-    vec_add(&variables, NULL);
+    const struct local_program program = {"--shepherd", folder, mark, -1};
     roster_watch(&local->roster, &job->base);
-    int error = spawn(local, folder, variables.at, &pid);
-    vec_release(&variables);
+    if (local_ahead_go(local, job))
+        return FIRN_OK;
+    int error = local_spawn(local, &program, &pid);
     if (error != 0)
         return firn_fail(err, FIRN_EIO, "cannot run '%.200s': %s",
                          local->shepherd, strerror(error));
@@ -215,7 +232,8 @@ static bool is_alone(struct local *local, struct rosterjob *job,
     const struct herd_process *found = NULL;
     for (size_t i = 0; i < herd->at.n; i++) {
         const struct herd_process *process = &herd->at.at[i];
-        if (process->job != job->id)
+        if (process->job != job->id ||
+            (process->is_prepared && local_ahead_has(local, job->id)))
             continue;
         found = process;
         procs_signal(process->id.pid, process->id.start, SIGKILL);
@@ -253,6 +271,10 @@ static bool may_start(void *arg, struct rosterjob *job)
 {
     struct search *search = arg;
     struct local *local = search->local;
+    if (local_ahead_ends(local, job->id)) {
+        roster_retry(&local->roster, job, "its prepared processes end first");
+        return false;
+    }
     if (search->error < 0)
         search->error = herd_look(&search->herd, local->host.mark) ? 0 : errno;
     if (search->error > 0) {
@@ -267,6 +289,7 @@ static void launch_one(struct local *local, struct localjob *job)
     struct firn_launch launch = {0};
     struct firn_error err = {0};
     job->base.is_numbered = false;
+    job->base.prepared_s = 0;
     if (!local->host.launch(local->host.arg, job->base.id, &launch) ||
         launch.argv == NULL || launch.argv[0] == NULL) {
         roster_report_end(&local->roster, &job->base, FIRN_EVENT_FAIL,
@@ -274,9 +297,15 @@ static void launch_one(struct local *local, struct localjob *job)
         local_drop(local, job);
         return;
     }
-    if (launch.trouble != NULL)
-        firn_fail(&err, FIRN_EIO, "%s", launch.trouble);
-    if (launch.trouble != NULL ||
+    bool is_other = launch.mate != NULL && /* than what was prepared */
+                    local_ahead_has(local, job->base.id);
+    if (is_other)
+        local_ahead_end(local, job->base.id);
+    if (launch.trouble != NULL || is_other)
+        firn_fail(&err, FIRN_EIO, "%s",
+                  launch.trouble != NULL ? launch.trouble
+                                         : "its prepared processes end first");
+    if (launch.trouble != NULL || is_other ||
         prepare(local, job, &launch, &err) != FIRN_OK) {
         local_forget_attempt(local, job);
         roster_retry(&local->roster, &job->base, err.text);

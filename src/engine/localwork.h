@@ -42,6 +42,27 @@ struct localboard {
     uint64_t seen;          /* at the last look, certain or not */
 };
 
+/* A job whose processes wait for its GPUs: local_ahead.c. */
+struct localahead {
+    firn_job_id job;
+    pid_t pid; /* its supervisor */
+    uint64_t start;
+    int pidfd, line; /* -1: none; line -1: it was told to end */
+    int nworkers;
+    bool is_ready;
+    double began_s, until_s;
+};
+struct localforeseen {
+    firn_job_id job;
+    double in_s;
+    struct firn_alloc gpus; /* owned */
+};
+struct localunfit { /* not to be prepared until then */
+    firn_job_id job;
+    double until_s;
+};
+enum { LOCAL_AHEAD = 16 };
+
 struct local {
     char spec[FIRN_TEXT_MAX], shepherd[FIRN_TEXT_MAX];
     char pass_env[FIRN_TEXT_MAX]; /* engine/passenv.h */
@@ -51,6 +72,12 @@ struct local {
     double foreign_every_s; /* between looks for foreign processes */
     double join_s;          /* limit for joiners to be ready; 0: all resizes are
                              * restarts */
+    int ahead;              /* jobs that are prepared at most */
+    double ahead_s;         /* for so long at most */
+    VEC(struct localahead) aheads;
+    VEC(struct localforeseen) foreseen;
+    VEC(struct localunfit) unfit;
+    double ahead_mib; /* of the largest prepared process; 0: none yet */
     struct gpus gpus;
     struct firn_engine_host host;
     struct roster roster;          /* its jobs */
@@ -79,6 +106,32 @@ void local_start_some(struct local *local);
 struct launchfile;
 void local_variables(const struct local *local, const struct localjob *job,
                      const struct firn_launch *launch, struct launchfile *out);
+
+/* Starts a supervisor program in a session of its own: 0, or errno. */
+struct local_program {
+    const char *verb, *folder; /* its arguments */
+    const char *mark;          /* a variable; "": none */
+    int input;                 /* its standard input; -1: nothing */
+};
+int local_spawn(const struct local *local, const struct local_program *program,
+                pid_t *pid);
+
+/* --- local_ahead.c -------------------------------------------------------- */
+
+/* The jobs that are expected to start next. */
+void local_foresee(struct local *local, const struct firn_foreseen *jobs,
+                   size_t n);
+/* Prepares jobs, and ends what is not needed any more. */
+void local_ahead_turn(struct local *local);
+double local_ahead_due_s(const struct local *local);
+/* Processes of the job wait for its GPUs; are told to end. */
+bool local_ahead_has(const struct local *local, firn_job_id id);
+bool local_ahead_ends(const struct local *local, firn_job_id id);
+void local_ahead_end(struct local *local, firn_job_id id);
+/* The prepared processes become the job's attempt, whose files are written.
+ * False: there are none. */
+bool local_ahead_go(struct local *local, struct localjob *job);
+void local_ahead_close(struct local *local);
 
 /* --- local_attempt.c ------------------------------------------------------ */
 

@@ -280,6 +280,7 @@ void roster_phase(struct roster *r, struct rosterjob *job,
         roster_report(r, (struct firn_event){.kind = FIRN_EVENT_PHASE,
                                              .job = job->id,
                                              .attempt = job->attempt,
+                                             .prepare_s = job->prepared_s,
                                              .phase = (int)phase});
 }
 

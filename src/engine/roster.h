@@ -43,6 +43,7 @@ struct rosterjob {
     bool is_fresh;    /* its number is not on disk: roster_number() */
     char *folder;     /* the job's */
     double grace_s, began_s;
+    double prepared_s; /* it was started this long before it had its GPUs */
     bool can_checkpoint;
     bool has_run;   /* seen running, by this firnd or an earlier one */
     bool is_unsure; /* one of its files could not be read; logged */

@@ -47,10 +47,13 @@ static int take_lock(struct shepherd *s)
 {
     double until_s = clock_elapsed_s() + lock_wait_s;
     for (;;) {
-        s->lock = attempt_lock(s->above);
-        if (s->lock >= 0)
+        int lock = s->parked != NULL ? attempt_lock_opened(s->above, s->lock)
+                                     : attempt_lock(s->above);
+        if (lock >= 0) {
+            s->lock = lock;
             return SHEPHERD_OVER;
-        if (s->lock == -2)
+        }
+        if (lock == -2)
             return SHEPHERD_IO;
         int64_t fence = 0;
         if (attempt_fence(s->above, &fence) == ATTEMPT_PRESENT &&
@@ -78,11 +81,28 @@ static int wait_for_workers(const struct shepherd *s)
     }
 }
 
+/* Opens the log, unless workers were prepared: they write to it already. */
+static int open_log(struct shepherd *s)
+{
+    struct firn_error err = {0};
+    if (s->output.in >= 0)
+        return SHEPHERD_OVER;
+    enum firn_status status =
+        joblog_open(&s->output, s->launch.log, s->launch.log_max_bytes, &err);
+    s->log = s->output.out;
+    if (status == FIRN_EIO)
+        return SHEPHERD_IO;
+    if (status == FIRN_EINVAL) { /* not a plain file: the job fails */
+        dprintf(2, "%s\n", err.text);
+        s->bad_status = JOBLOG_REFUSED;
+    }
+    return SHEPHERD_OVER;
+}
+
+/* With the folder and the launch file open. */
 static int enter(struct shepherd *s)
 {
-    int code = shepherd_open(s);
-    if (code == SHEPHERD_OVER)
-        code = take_lock(s);
+    int code = take_lock(s);
     if (code == SHEPHERD_OVER && s->kind == SHEPHERD_SLURM)
         code = wait_for_workers(s);
     failpoint("shepherd.lock.after");
@@ -93,16 +113,9 @@ static int enter(struct shepherd *s)
     setsid(); /* fails if the engine has made the session */
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         return SHEPHERD_IO;
-    struct firn_error err = {0};
-    enum firn_status status =
-        joblog_open(&s->output, s->launch.log, s->launch.log_max_bytes, &err);
-    s->log = s->output.out;
-    if (status == FIRN_EIO)
-        return SHEPHERD_IO;
-    if (status == FIRN_EINVAL) { /* not a plain file: the job fails */
-        dprintf(2, "%s\n", err.text);
-        s->bad_status = JOBLOG_REFUSED;
-    }
+    code = open_log(s);
+    if (code != SHEPHERD_OVER)
+        return code;
     s->kernel = shepherd_kernel(); /* before the kills are counted */
     s->ooms = shepherd_ooms();
     struct attempt_pid pid = {s->launch.attempt, s->self, procs_start(s->self)};
@@ -146,32 +159,60 @@ static int leave(struct shepherd *s)
     return status_of(s, &result);
 }
 
+/* The attempt, from its entry to its end. */
+static int attempt(struct shepherd *s)
+{
+    int code = enter(s);
+    if (code != SHEPHERD_OVER)
+        return code;
+    bool may_start = !shepherd_is_early(s) && s->bad_status < 0;
+    s->start_joiner = shepherd_start_joiner;
+    s->start_steps = shepherd_start_steps;
+    if (may_start)
+        shepherd_join_open(s);
+    if (may_start && s->kind == SHEPHERD_SLURM)
+        shepherd_start_srun(s);
+    else if (may_start)
+        shepherd_start(s);
+    else
+        shepherd_unpark(s);
+    shepherd_watch(s);
+    bool is_gone =
+        s->workers == NULL || s->kind != SHEPHERD_SLURM || shepherd_gather(s);
+    return is_gone ? leave(s) : SHEPHERD_LOCKED;
+}
+
+static void release(struct shepherd *s)
+{
+    joblog_close(&s->output);
+    shepherd_join_close(s);
+    mem_free(s->workers);
+    mem_free(s->parked);
+    launchfile_release(&s->launch);
+    launchfile_release(&s->parked_launch);
+}
+
 static int run(const char *folder, enum shepherd_kind kind,
                const struct identity *user)
 {
     struct shepherd s = shepherd_new(folder, kind);
     s.user = user;
     failpoint("shepherd.enter.before");
-    int code = enter(&s);
-    if (code == SHEPHERD_OVER) {
-        bool may_start = !shepherd_is_early(&s) && s.bad_status < 0;
-        s.start_joiner = shepherd_start_joiner;
-        s.start_steps = shepherd_start_steps;
-        if (may_start)
-            shepherd_join_open(&s);
-        if (may_start && kind == SHEPHERD_SLURM)
-            shepherd_start_srun(&s);
-        else if (may_start)
-            shepherd_start(&s);
-        shepherd_watch(&s);
-        bool is_gone =
-            s.workers == NULL || kind != SHEPHERD_SLURM || shepherd_gather(&s);
-        code = is_gone ? leave(&s) : SHEPHERD_LOCKED;
-    }
-    joblog_close(&s.output);
-    shepherd_join_close(&s);
-    mem_free(s.workers);
-    launchfile_release(&s.launch);
+    int code = shepherd_open(&s);
+    if (code == SHEPHERD_OVER)
+        code = attempt(&s);
+    release(&s);
+    return code;
+}
+
+static int run_ahead(const char *folder)
+{
+    struct shepherd s = shepherd_new(folder, SHEPHERD_LOCAL);
+    char path[4300];
+    int code = shepherd_ahead(&s, path, sizeof path);
+    if (code == SHEPHERD_OVER)
+        code = attempt(&s);
+    release(&s); /* prepared workers that are left die with this process */
     return code;
 }
 
@@ -194,6 +235,8 @@ int shepherd_args(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--shepherd") == 0)
         return run(argv[2], SHEPHERD_LOCAL, NULL);
+    if (argc == 3 && strcmp(argv[1], "--shepherd-ahead") == 0)
+        return run_ahead(argv[2]);
     if (argc == 5 && strcmp(argv[1], "--shepherd-for") == 0)
         return run_for_user(argv[2], argv[3], argv[4]);
     if (argc == 3 && strcmp(argv[1], "--shepherd-slurm") == 0)

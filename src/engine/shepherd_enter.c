@@ -33,6 +33,7 @@ struct shepherd shepherd_new(const char *path, enum shepherd_kind kind)
                              .log = -1,
                              .signals = -1,
                              .kernel = -1,
+                             .gate = -1,
                              .output = {.fd = -1, .in = -1, .out = -1},
                              .cgroup = {.folder = -1},
                              .bad_status = -1,
@@ -86,7 +87,7 @@ static void tidy_descriptors(void)
     closedir(folder);
 }
 
-static int read_launch(struct shepherd *s)
+int shepherd_read_launch(struct shepherd *s)
 {
     struct firn_buf text = {0};
     enum firn_status status = FIRN_EIO;
@@ -150,5 +151,5 @@ int shepherd_open(struct shepherd *s)
     if (s->kind != SHEPHERD_LOCAL &&
         (s->notes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) >= 0)
         inotify_add_watch(s->notes, s->path, IN_CLOSE_WRITE);
-    return read_launch(s);
+    return shepherd_read_launch(s);
 }

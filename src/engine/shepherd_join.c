@@ -48,18 +48,20 @@ struct joining {
 void shepherd_join_open(struct shepherd *s)
 {
     size_t n = s->launch.workers.n;
-    s->board_fd = -1;
+    if (s->board == NULL)
+        s->board_fd = -1;
     if (n > FIRN_JOIN_PROCS)
         return;
     if (s->kind == SHEPHERD_SLURM)
         shepherd_far_open(s);
-    else
+    else if (s->board == NULL) /* prepared workers have it already */
         s->board_fd = firn_join_board_make(&s->board);
     if (s->board_fd < 0)
         return; /* such a job is resized by restarts */
     if (s->kind == SHEPHERD_LOCAL)
         snprintf(s->join, sizeof s->join, "FIRN_JOIN=/proc/self/fd/%d",
                  s->board_fd);
+    mem_free(s->ranks);
     s->ranks = mem_new(n, sizeof *s->ranks);
     s->nranks = n;
     for (size_t i = 0; i < n; i++)

@@ -12,15 +12,18 @@
  * that closes when the program starts.
  */
 #define _GNU_SOURCE
+#include "base/clock.h"
 #include "base/failpoint.h"
 #include "base/str.h"
 #include "engine/shepherdwork.h"
+#include "wire/aheadgate.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -142,7 +145,8 @@ static void become(const struct shepherd *s, char **env, char **argv,
     sigprocmask(SIG_SETMASK, &none, NULL);
     cgroup_enter(&s->cgroup);
     if (dup2(nothing, 0) < 0 || dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0 ||
-        fcntl(s->lock, F_SETFD, 0) != 0 || !take_user(s) ||
+        fcntl(s->lock, F_SETFD, 0) != 0 ||
+        (s->gate >= 0 && fcntl(s->gate, F_SETFD, 0) != 0) || !take_user(s) ||
         chdir(s->kind == SHEPHERD_SLURM ? "/" : s->launch.workdir) != 0)
         error = errno;
     else if ((program = find_program(argv[0], env, path)) == NULL)
@@ -209,12 +213,111 @@ static bool start_with(struct shepherd *s, struct worker *worker,
     return false;
 }
 
+/* --- workers that were started early: shepherd_ahead.c ---------------------
+ */
+
+static bool park_one(struct shepherd *s, size_t i, char **argv)
+{
+    int ends[2];
+    char gate[32];
+    /* No GPU is to be seen before the gate. */
+    const char *const extra[] = {gate, "CUDA_VISIBLE_DEVICES="};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return false;
+    snprintf(gate, sizeof gate, "FIRN_GATE=%d", ends[1]);
+    s->gate = ends[1];
+    struct variables env =
+        variables_of(s, &s->launch, &s->launch.workers.at[i], extra, 2);
+    int error = spawn(s, &s->parked[i].pid, (char **)env.at.at, argv);
+    vec_release(&env.at);
+    close(ends[1]);
+    s->gate = -1;
+    s->parked[i].gate = ends[0];
+    return error == 0;
+}
+
+bool shepherd_park(struct shepherd *s)
+{
+    size_t n = s->launch.workers.n, i = 0;
+    s->parked = mem_new(n, sizeof *s->parked);
+    for (; i < n; i++)
+        s->parked[i].gate = -1;
+    s->nparked = n;
+    for (i = 0; i < s->launch.common.n; i++) /* in place of the engine's mark */
+        if (strncmp(s->launch.common.at[i], FIRN_GATE_MARK,
+                    strlen(FIRN_GATE_MARK)) == 0)
+            str_copy(s->herd, sizeof s->herd, s->launch.common.at[i]);
+    shepherd_say(s, "%zu process%s prepared before the job has its GPUs", n,
+                 n == 1 ? " is" : "es are");
+    char **argv = argv_of(&s->launch);
+    bool is_good = true;
+    for (i = 0; is_good && i < n; i++)
+        is_good = park_one(s, i, argv);
+    mem_free(argv);
+    return is_good;
+}
+
+/* Are the prepared workers of this program, in this folder? */
+static bool is_same_program(const struct launchfile *a,
+                            const struct launchfile *b)
+{
+    if (a->argv.n != b->argv.n || strcmp(a->workdir, b->workdir) != 0)
+        return false;
+    for (size_t i = 0; i < a->argv.n; i++)
+        if (strcmp(a->argv.at[i], b->argv.at[i]) != 0)
+            return false;
+    return true;
+}
+
+/* The worker is not needed as it was prepared. */
+static void drop_parked(struct parked *parked)
+{
+    if (parked->gate >= 0)
+        close(parked->gate);
+    if (parked->pid > 0)
+        kill(parked->pid, SIGKILL); /* a child that was not waited for */
+    *parked = (struct parked){.gate = -1};
+}
+
+void shepherd_unpark(struct shepherd *s)
+{
+    for (size_t i = 0; i < s->nparked; i++)
+        drop_parked(&s->parked[i]);
+}
+
+/* Lets prepared worker `i` through, if what it has read of its environment so
+ * far is the same. */
+static bool let_through(struct shepherd *s, size_t i,
+                        const struct variables *env)
+{
+    struct parked *parked = i < s->nparked ? &s->parked[i] : NULL;
+    if (parked == NULL || parked->pid <= 0)
+        return false;
+    struct variables was = variables_of(
+        s, &s->parked_launch, &s->parked_launch.workers.at[i], NULL, 0);
+    bool is_through =
+        is_same_program(&s->parked_launch, &s->launch) &&
+        firn_gate_is_alike(was.at.at, env->at.at) &&
+        firn_gate_open(parked->gate, env->at.at, clock_elapsed_s());
+    vec_release(&was.at);
+    if (is_through) {
+        s->workers[i].pid = parked->pid;
+        cgroup_add(&s->cgroup, parked->pid);
+        parked->pid = 0;
+    }
+    drop_parked(parked);
+    return is_through;
+}
+
 static bool start_one(struct shepherd *s, size_t i, char **argv)
 {
-    return start_with(s, &s->workers[i],
-                      variables_of(s, &s->launch, &s->launch.workers.at[i],
-                                   s->extra, s->nextra),
-                      argv);
+    struct variables env = variables_of(s, &s->launch, &s->launch.workers.at[i],
+                                        s->extra, s->nextra);
+    if (let_through(s, i, &env)) {
+        vec_release(&env.at);
+        return true;
+    }
+    return start_with(s, &s->workers[i], env, argv);
 }
 
 void shepherd_start_joiner(struct shepherd *s, size_t worker,
@@ -240,9 +343,9 @@ void shepherd_start(struct shepherd *s)
     bool is_in_cgroup =
         cgroup_open(&s->cgroup, (enum cgroup_mode)launch->cgroup, name);
     if (s->kind == SHEPHERD_LOCAL) {
-        shepherd_say(s, "attempt %lld of job %lld: %zu process%s, in %s",
+        shepherd_say(s, "attempt %lld of job %lld: %zu process%s%s, in %s",
                      (long long)launch->attempt, (long long)launch->job, n,
-                     n == 1 ? "" : "es",
+                     n == 1 ? "" : "es", s->nparked > 0 ? ", prepared" : "",
                      is_in_cgroup ? "a control group" : "process groups");
         attempt_herd(s->above, launch->attempt, s->herd);
         for (size_t i = 0; i < launch->common.n; i++) /* the engine's mark */
@@ -260,6 +363,7 @@ void shepherd_start(struct shepherd *s)
         s->nleft--;
     }
     mem_free(argv);
+    shepherd_unpark(s);
 }
 
 /* --- by srun, on other hosts ---------------------------------------------- */

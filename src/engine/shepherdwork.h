@@ -3,6 +3,7 @@
  * No file below depends on one above it:
  *
  *     shepherd.c, shepherd_task.c    the whole of a local, Slurm or task one
+ *     shepherd_ahead.c               prepares workers before the attempt
  *     shepherd_start.c               starts the workers
  *     shepherd_watch.c               waits for them, asks them to exit
  *     shepherd_join.c                resizes an attempt that runs
@@ -47,6 +48,13 @@ struct worker {
 };
 
 struct joining; /* a resize under way: shepherd_join.c */
+
+/* A worker that waits at its gate: shepherd_ahead.c. */
+struct parked {
+    pid_t pid; /* 0: it was let through, or killed */
+    int gate;
+    bool is_ready; /* it waits there */
+};
 
 struct shepherd {
     struct launchfile launch;
@@ -101,6 +109,13 @@ struct shepherd {
     size_t nextra;
     char key[96], order_text[48], local_rank[32], local_world[32]; /* texts */
 
+    /* LOCAL: workers that were started before the attempt. */
+    struct parked *parked;
+    size_t nparked;
+    struct launchfile parked_launch; /* that they were started by */
+    double waited_s;                 /* since then, until the attempt */
+    int gate;                        /* of the worker that is started; -1 */
+
     enum shepherd_kind kind;
     int notes;               /* inotify on the folder; -1: none */
     bool was_asked_to_leave; /* by a signal or a request */
@@ -126,6 +141,8 @@ struct shepherd {
 struct shepherd shepherd_new(const char *path, enum shepherd_kind kind);
 /* Opens folders and the launch file, takes over signals. A shepherd_code. */
 int shepherd_open(struct shepherd *s);
+/* Reads the launch file of the folder. A shepherd_code. */
+int shepherd_read_launch(struct shepherd *s);
 /* Is the attempt still wanted? A shepherd_code. */
 int shepherd_check_fence(const struct shepherd *s);
 /* Writes a line "firn: ..." into the job's log. */
@@ -137,6 +154,11 @@ void shepherd_pause(double s);
 
 /* Starts all workers. A worker that cannot be started has failed. */
 void shepherd_start(struct shepherd *s);
+/* Starts all workers of an attempt that is still to come, each with a gate.
+ * False: one could not be started. */
+bool shepherd_park(struct shepherd *s);
+/* Kills the prepared workers that were not let through. */
+void shepherd_unpark(struct shepherd *s);
 /* Starts worker `worker` with the variables of worker `rank` of another launch
  * file and `extra` ones. */
 void shepherd_start_joiner(struct shepherd *s, size_t worker,
@@ -148,6 +170,13 @@ void shepherd_start_srun(struct shepherd *s);
  * each allocation that has some. */
 void shepherd_start_steps(struct shepherd *s, const struct launchfile *launch,
                           int64_t number, size_t first);
+
+/* --- shepherd_ahead.c ----------------------------------------------------- */
+
+/* Starts the workers and waits until there is an attempt for them. A
+ * shepherd_code; SHEPHERD_OVER: there is, and folder, `path` (of `size` bytes)
+ * and launch file are the attempt's. */
+int shepherd_ahead(struct shepherd *s, char *path, size_t size);
 
 /* --- shepherd_watch.c ----------------------------------------------------- */
 

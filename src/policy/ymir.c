@@ -29,9 +29,11 @@
  *   ahead       Ymir's pipeline switch: these seconds of a restart (data
  *               loaders) are spent while other jobs still use the GPUs. The
  *               paper gives its signal 30 s before a round. No more than the
- *               engine can do (view->ahead_s): firn's local and Slurm engines
- *               start a job when its GPUs are free, 0 s ahead; the simulator
- *               does as many as `firn sim --ahead` says, 0 by default.
+ *               engine can do (view->ahead_s): live it is what starts have
+ *               gained by prepared processes in the mean (local engine; 0 on
+ *               Slurm, which starts a job when its GPUs are free); the
+ *               simulator does as many as `firn sim --ahead` says, 0 by
+ *               default.
  *
  * The engine knows which jobs can be merged (firn_view_merge): the same model,
  * different datasets, and both accept it; together only where their keys are

@@ -84,11 +84,19 @@ static double started_s(void)
     return ticks >= 0 && second > 0 ? ticks / (double)second : -1;
 }
 
-double firn_process_age_s(void)
+static double now_s(clockid_t clock)
 {
     struct timespec now;
-    double since = started_s();
-    if (since < 0 || clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+    if (clock_gettime(clock, &now) != 0)
         return -1;
-    return fmax((double)now.tv_sec + 1e-9 * (double)now.tv_nsec - since, 0);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double firn_process_age_s(void)
+{
+    double opened_s = firn_ahead_opened_s();
+    if (opened_s > 0)
+        return fmax(now_s(CLOCK_MONOTONIC) - opened_s, 0);
+    double since = started_s(), now = now_s(CLOCK_BOOTTIME);
+    return since < 0 || now < 0 ? -1 : fmax(now - since, 0);
 }

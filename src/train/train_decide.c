@@ -309,7 +309,8 @@ static unsigned abilities(const struct firn_train *t)
         can &= ~(unsigned)FIRN_CAN_BATCH;
     if (can & FIRN_CAN_RESIZE) /* on any number of processes */
         can |= FIRN_CAN_EXECUTORS;
-    return can | (firn_mate_is_asked() ? FIRN_CAN_PARTNER : 0u);
+    return can | (firn_mate_is_asked() ? FIRN_CAN_PARTNER : 0u) |
+           (firn_ahead_was_called() ? FIRN_CAN_AHEAD : 0u);
 }
 
 void firn_train_report(struct firn_train *t)

@@ -272,6 +272,7 @@ enum firn_status firn_train_open(struct firn_train **out,
                                  struct firn_error *err)
 {
     struct train_env env;
+    (void)firn_ahead_pass(); /* a program that did not wait waits here */
     FIRN_TRY(check_config(c, err));
     FIRN_TRY(firn_train_env(&env, c, err));
     struct firn_train *t = calloc(1, sizeof *t);

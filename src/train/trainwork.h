@@ -17,6 +17,7 @@
  */
 #ifndef TRAIN_TRAINWORK_H
 #define TRAIN_TRAINWORK_H
+#include <firn/ahead.h>
 #include <firn/join.h>
 #include <firn/train.h>
 
@@ -157,6 +158,14 @@ struct firn_train {
     double prepared_s; /* from the process's start to its first step; 0: none */
     char messages[TRAIN_MESSAGES];
 };
+
+/* --- ahead.c --- */
+
+/* Waits for the GPUs in a process that was started early and has not waited
+ * yet; false: it has nothing to wait for. */
+bool firn_ahead_pass(void);
+/* When they came, by CLOCK_MONOTONIC; 0: it was not started early. */
+double firn_ahead_opened_s(void);
 
 /* --- train_env.c --- */
 

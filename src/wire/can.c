@@ -10,7 +10,7 @@
 
 static const char *const words[FIRN_CAN_WORDS] = {
     "resize", "passes",  "freeze",   "batch", "partner",   "after",
-    "tensor", "sharded", "pipeline", "join",  "executors",
+    "tensor", "sharded", "pipeline", "join",  "executors", "ahead",
 };
 
 const char *firn_can_name(unsigned can)

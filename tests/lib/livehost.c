@@ -209,7 +209,7 @@ static void keep(struct livehost *host, const struct firn_event *event)
         [FIRN_EVENT_FAIL] = "FAIL",      [FIRN_EVENT_NODE_UP] = "UP",
         [FIRN_EVENT_NODE_DOWN] = "DOWN", [FIRN_EVENT_TAKEN] = "TAKEN",
         [FIRN_EVENT_BARS] = "BARS",      [FIRN_EVENT_RESIZED] = "RESIZED",
-        [FIRN_EVENT_TIMES] = "TIMES"};
+        [FIRN_EVENT_TIMES] = "TIMES",    [FIRN_EVENT_PREPARED] = "PREPARED"};
     const char *word = event->kind == FIRN_EVENT_PHASE ? phases[event->phase]
                        : words[event->kind] != NULL    ? words[event->kind]
                                                        : "?";

@@ -537,9 +537,10 @@ static void plans_use_everything_that_trainers_can_do(void **unused)
     used = 0;
     for_each(able_drives);
     char words[FIRN_CAN_TEXT];
-    /* No plan says how a job is resized: firnd lets processes join if it can.
-     */
-    firn_can_write(words, FIRN_CAN_ALL & ~(used | (unsigned)FIRN_CAN_JOIN));
+    /* No plan says how a job is resized or started: firnd lets processes join,
+     * and starts them early, if it can. */
+    firn_can_write(words, FIRN_CAN_ALL & ~(used | (unsigned)FIRN_CAN_JOIN |
+                                           (unsigned)FIRN_CAN_AHEAD));
     assert_string_equal(words, "none");
 }
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from firn._lib import STEP_PARTS
+from firn._lib import STEP_PARTS, lib
 from firn.freezer import FROZEN, PASSES
 from firn.torch import preparing
 
@@ -48,8 +48,9 @@ class Decides:
         as its option ``can`` says, else resize if there is a folder for
         checkpoints, then executors too unless ``through`` is "distributed",
         freeze, after (another job's weights), batch unless
-        why_no_batches() has a reason, passes if the loop calls passes(), and
-        partner if it is that of firn.torch.partners."""
+        why_no_batches() has a reason, passes if the loop calls passes(),
+        ahead if the program has called firn.ahead.wait(), and partner if it is
+        that of firn.torch.partners."""
         if self.options.can is not None:
             return list(self.options.can)
         can = {"freeze", "after", *self._used}
@@ -58,6 +59,7 @@ class Decides:
             can.add("executors")  # NCCL refuses two processes on one GPU
         can |= set() if self.why_no_batches() else {"batch"}
         can |= {"join"} if self.join is not None else set()
+        can |= {"ahead"} if lib().firn_ahead_was_called() else set()
         return sorted(can)
 
     def _orders(self) -> tuple[bool, bool, int, int, int]:

@@ -35,7 +35,7 @@ from typing import Any, Iterator
 import torch
 from torch import nn
 
-from firn import EXIT_CHECKPOINT, FirnError, tree
+from firn import EXIT_CHECKPOINT, FirnError, ahead, tree
 from firn._lib import STEP_PARTS, lib
 from firn.group import Place, amount_of, number_of
 from firn.join import Join
@@ -92,6 +92,8 @@ class Elastic(Decides, Batches):
         **options: Any,
     ) -> None:
         self.options = o = guards.options_of(options)
+        if "FIRN_GATE" in os.environ:  # started early, and has not waited yet
+            ahead.wait()
         guards.check_model(model)
         guards.check_optimizer(optimizer, model)
         guards.check_scheduler(o.scheduler, optimizer)
