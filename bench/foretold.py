@@ -33,6 +33,7 @@ know that.
 the ranges hold less than nine of ten ends (--in-range). Python's standard library only.
 """
 import argparse
+import atexit
 import http.client
 import json
 import os
@@ -61,6 +62,7 @@ class Firnd:
             command += ["--set", setting]
         self.log = open(os.path.join(folder, "log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
+        atexit.register(self.process.terminate)  # also after an error
         for _ in range(600):
             try:
                 self.get("/health")
