@@ -82,15 +82,18 @@ static int end_all(struct shepherd *s, const char *why)
 static double resident_mib(pid_t pid)
 {
     char path[48];
-    long pages[2] = {0, 0};
+    char line[128] = "";
     snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return 0;
-    int n = fscanf(file, "%ld %ld", &pages[0], &pages[1]);
+    char *size = fgets(line, sizeof line, file); /* "SIZE RESIDENT ..." */
     fclose(file);
-    return n == 2 ? (double)pages[1] * (double)sysconf(_SC_PAGESIZE) / 1048576
-                  : 0;
+    char *resident = size == NULL ? NULL : strchr(size, ' ');
+    if (resident == NULL)
+        return 0;
+    return (double)strtol(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE) /
+           1048576;
 }
 
 static void tell_ready(struct shepherd *s, struct waiting *w)
