@@ -45,14 +45,19 @@ has_died()
 {
     ! kill -0 "$daemon" 2>/dev/null
 }
-# hold NAME: a job that has the GPU, and one behind it whose processes wait.
-hold()
+# hold_only NAME: a job that has the GPU, and one behind it that can wait for it.
+hold_only()
 {
     rm -f "$tmp/gone"
     submit "before-$1" 1 "" "$tmp/other"
     wait_state "before-$1" running
     # shellcheck disable=SC2086 # words
     submit "$1" 1 "$able" "$tmp/cnn" $small
+}
+# hold NAME: the same, and its processes wait.
+hold()
+{
+    hold_only "$1"
     await "no process of $1 is prepared" told "$1" "and wait for its GPUs"
     [ "$(field "$1" state)" = pending ] || fail "$1 has left the queue"
     [ "$(field "$1" epoch)" = 0 ] || fail "a prepared job has an attempt"
@@ -90,23 +95,53 @@ same_weights cold warm
 says /metrics firn_startup_prepared_seconds_count ||
     fail "no metric tells of the prepared start"
 n=5
-points=engine.go.after
-[ -z "${FIRN_SOAK:-}" ] || points="engine.go.before engine.go.after \
-    engine.number.after engine.launch.after engine.fence.after"
+points="engine.go.after shepherd.go.after"
+[ -z "${FIRN_SOAK:-}" ] || points="engine.ahead.before engine.ahead.after \
+    engine.go.before engine.go.after engine.number.after engine.launch.after \
+    engine.fence.after shepherd.park.before shepherd.park.after shepherd.go.after"
 for point in $points; do
     down
     # The kill comes at the job's start, not at that of the one before it.
-    case $point in engine.go.*) at=$point ;; *) at=$point:2 ;; esac
+    case $point in
+        engine.[nlf]*) at=$point:2 ;;
+        *) at=$point ;;
+    esac
     # shellcheck disable=SC2086 # words
     FIRN_FAILPOINT=$at up $start
-    hold "$point"
+    case $point in
+        # The kill comes while the processes are started: firnd's, or their own.
+        engine.ahead.* | shepherd.park.*) hold_only "$point" ;;
+        *) hold "$point" ;;
+    esac
     n=$((n + 2))
-    touch "$tmp/gone"
-    await "firnd lives on behind $point" has_died
-    wait "$daemon"
-    daemon=
-    # shellcheck disable=SC2086 # words
-    up $start
+    case $point in
+        engine.ahead.*) ;;
+        shepherd.park.*) # and firnd starts the job as any other
+            await "the processes of $point live on" unprepared
+            touch "$tmp/gone"
+            ;;
+        *) touch "$tmp/gone" ;;
+    esac
+    case $point in
+        engine.*)
+            await "firnd lives on behind $point" has_died
+            wait "$daemon"
+            daemon=
+            touch "$tmp/gone"
+            # shellcheck disable=SC2086 # words
+            up $start
+            ;;
+    esac
+    if [ "$point" = shepherd.go.after ]; then
+        # Each supervisor that goes is killed: the job is given up, and its GPU
+        # and its processes with it.
+        wait_state "$point" lost
+        await "processes of a lost job are left" unprepared
+        submit after 1 "" true
+        wait_state after succeeded
+        n=$((n + 1))
+        continue
+    fi
     wait_state "$point" succeeded
     weights_of "$n" "$point"
     same_weights cold "$point"

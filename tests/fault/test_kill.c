@@ -70,15 +70,27 @@ static const char *const herd_points[] = {
     "shepherd.fork.before",  "shepherd.fork.after",  "shepherd.exec.before",
     "shepherd.exec.after",   "shepherd.exit.before", "shepherd.exit.after"};
 /* Passed only with a state that cannot be read: tests/daemon/test_store_file
- * kills there; only in a resize without a stop: tests/e2e/212 does; and only
- * with a further allocation of Slurm: tests/e2e/322 does. */
-static const char *const other_points[] = {
-    "store.aside.before",         "store.aside.after",
-    "engine.resize.launch.after", "engine.resize.after",
-    "engine.resize.signal.after", "shepherd.joiners.after",
-    "shepherd.resized.before",    "shepherd.resized.after",
-    "engine.pilot.before",        "engine.pilot.after",
-    "engine.pilot.list.after"};
+ * kills there; only in a resize without a stop: tests/e2e/212 does; only with a
+ * further allocation of Slurm: tests/e2e/322 does; and only where a job is
+ * prepared before its GPUs are free: tests/e2e/217 does. */
+static const char *const other_points[] = {"store.aside.before",
+                                           "store.aside.after",
+                                           "engine.resize.launch.after",
+                                           "engine.resize.after",
+                                           "engine.resize.signal.after",
+                                           "shepherd.joiners.after",
+                                           "shepherd.resized.before",
+                                           "shepherd.resized.after",
+                                           "engine.pilot.before",
+                                           "engine.pilot.after",
+                                           "engine.pilot.list.after",
+                                           "engine.ahead.before",
+                                           "engine.ahead.after",
+                                           "engine.go.before",
+                                           "engine.go.after",
+                                           "shepherd.go.after",
+                                           "shepherd.park.before",
+                                           "shepherd.park.after"};
 enum {
     POINTS = sizeof points / sizeof points[0],
     HERD_POINTS = sizeof herd_points / sizeof herd_points[0],
