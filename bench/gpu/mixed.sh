@@ -14,8 +14,10 @@
 # how often it was started and its weights, and prints a line for each run. The
 # weights of a job are the same under every policy, but for a job that allows
 # frozen layers where the policy freezes them. Ends before a run that would begin
-# after SECONDS_MAX seconds. OUT/events.RUN.POLICY has what happened. Needs Python 3 and PyTorch; with DEVICE=cpu TINY=1
-# it is a smoke test on a declared GPU.
+# after SECONDS_MAX seconds. OUT/events.RUN.POLICY has what happened. AHEAD=N: the
+# processes of N jobs are started before the GPU is free, under every policy; 0: of
+# none. Needs Python 3 and PyTorch; with DEVICE=cpu TINY=1 it is a smoke test on a
+# declared GPU.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . bench/gpu/firnd.sh
@@ -77,7 +79,7 @@ ended()
 one()
 {
     # shellcheck disable=SC2086 # two words, or none
-    up --policy "$2" $declared
+    up --policy "$2" --set "local.ahead=${AHEAD:-1}" $declared
     while read -r name model steps gib seconds rule; do
         send "$name" "$model" "$steps" "$gib" "$seconds" "$rule" </dev/null || exit 1
         sleep "$gap"

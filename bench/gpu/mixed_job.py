@@ -5,8 +5,9 @@ the small CNN, elastic, a fixed number of steps, and a hash of its weights.
     python3 mixed_job.py --model cnn --steps 30 --device cpu --tiny
 
 The job takes orders like every job that trains with firn.torch: checkpoints on
-request, sub-batches, frozen layers where its user allows them. Its data are
-random and lie on the device. The last line printed is a hash of the weights.
+request, sub-batches, frozen layers where its user allows them. Its model is built
+on the host, so that firn can start its processes before the GPU is free. Its data
+are random and lie on the device. The last line printed is a hash of the weights.
 """
 import hashlib
 import os
@@ -16,6 +17,7 @@ import trainkit
 import torch
 from models import MODELS, RandomData, build, cnn, loss_of
 
+import firn.ahead
 from firn.torch import Elastic
 
 
@@ -41,8 +43,12 @@ def make(args):
     if args.model == "cnn":
         torch.manual_seed(1)
         batch = 4 if args.tiny else 32
-        return cnn().to(args.device), Digits(args.steps * batch, args.device), batch
-    model, batch = build(args.model, args.tiny, args.device)
+        model = cnn()
+        firn.ahead.wait()
+        return model.to(args.device), Digits(args.steps * batch, args.device), batch
+    model, batch = build(args.model, args.tiny, "cpu")
+    firn.ahead.wait()
+    model.to(args.device)
     kept = 8 * batch
     data = RandomData(args.model, kept, args.device, args.tiny,
                       times=-(-args.steps // 8))

@@ -74,6 +74,8 @@ static double lost_s(const struct trace *trace, const struct shared *mine)
     return lost;
 }
 
+static const double LEAST_S = 0.001; /* of an attempt that was done */
+
 struct adding {
     struct trace *trace;
     const struct live_job *job;
@@ -117,6 +119,8 @@ static bool add_attempt(void *arg, const struct store_attempt *attempt)
     struct shared mine;
     if (attempt->end < 0)
         return true;
+    if (attempt->end == FIRN_END_DONE) /* Slurm counts whole seconds */
+        ran_s = fmax(ran_s, LEAST_S);
     if (trace->has_costs && read_shared(adding, attempt, &mine)) {
         double trained_s = mine.ended_s - mine.began_s;
         if (mine.held.is_shared)

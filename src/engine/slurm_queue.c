@@ -62,6 +62,21 @@ static const struct slurm_job *find(const struct slurm *slurm,
     return found;
 }
 
+/* Why Slurm does not start it: of the reasons of its components, that which
+ * keeps it longest ("Resources" of the first may hide a limit of the next). */
+static const char *reason_of(const struct slurm_jobs *jobs,
+                             const struct slurm_job *found)
+{
+    const char *reason = found->reason;
+    const struct slurm_job *end = jobs->at.at + jobs->at.n;
+    for (const struct slurm_job *at = found; at < end && at->id == found->id;
+         at++) /* by id and component */
+        if (at->state == SLURM_PENDING &&
+            slurm_pending_of(at->reason) > slurm_pending_of(reason))
+            reason = at->reason;
+    return reason;
+}
+
 static void look_for(struct slurm *slurm, struct slurmjob *job,
                      const struct slurm_jobs *jobs, double asked_s)
 {
@@ -75,7 +90,8 @@ static void look_for(struct slurm *slurm, struct slurmjob *job,
         find(slurm, jobs, &tag, job->user, &id, &state);
     if (found != NULL) {
         slurm_seen(slurm, job, id, state);
-        snprintf(job->reason, sizeof job->reason, "%.60s", found->reason);
+        snprintf(job->reason, sizeof job->reason, "%.60s",
+                 reason_of(jobs, found));
     } else if (job->submit != SUBMIT_ASKED && asked_s >= job->known_s) {
         job->is_seen = false; /* (2) */
         job->nmissing++;

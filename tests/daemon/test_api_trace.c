@@ -258,6 +258,17 @@ static void a_language_model_keeps_its_shape_and_open_range(void **state)
     assert_true(simulated_s("frenzy") > 0);
 }
 
+/* By Slurm's account a short job may begin and end in the same second. */
+static void a_job_that_took_no_time_is_in_the_trace(void **state)
+{
+    (void)state;
+    past_job("gpus: 1", "n0[0]", 0);
+    struct firn_trace *trace = open_trace();
+    struct firn_job_spec spec = next_of(trace);
+    assert_true(spec.gpus == 1 && spec.duration_s > 0);
+    firn_trace_close(trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -266,6 +277,7 @@ int main(void)
         CASE(a_row_has_the_spec_that_was_scheduled),
         CASE(a_job_placed_as_it_was_takes_as_long_as_it_took),
         CASE(a_language_model_keeps_its_shape_and_open_range),
+        CASE(a_job_that_took_no_time_is_in_the_trace),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);
 }

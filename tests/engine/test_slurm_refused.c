@@ -111,6 +111,26 @@ static void a_limit_of_gpus_gives_all_back_and_allows_half(void **state)
     assert_non_null(strstr(bars.why, "QOSMaxGRESPerUser"));
 }
 
+/* Of a job in two components the first may wait for "Resources" only because
+ * of the limit that keeps the second. */
+static void the_reason_of_every_component_counts(void **state)
+{
+    (void)state;
+    char lines[600];
+    struct firn_bars bars;
+    keep_pending("n0[0-1]", "Priority");
+    const char *mark = strstr(fakeslurm_words(), "--comment=") + 10;
+    int n = (int)strcspn(mark, "\n");
+    snprintf(lines, sizeof lines,
+             "1+0|PENDING|Resources||me|%.*s|%.*s\n"
+             "1+1|PENDING|QOSMaxGRESPerUser||me|%.*s|%.*s\n",
+             n, mark, n, mark, n, mark, n, mark);
+    fakeslurm_line(1, lines);
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_true(host.engine->bars(host.state, 0, &bars));
+    assert_int_equal(bars.gpus_max, 1);
+}
+
 static void a_node_that_slurm_withholds_is_barred(void **state)
 {
     (void)state;
@@ -228,6 +248,7 @@ int main(int argc, char **argv)
         CASE(a_pending_attempt_shows_slurms_reason),
         CASE(slurms_estimate_is_a_part_of_the_reason),
         CASE(a_limit_of_gpus_gives_all_back_and_allows_half),
+        CASE(the_reason_of_every_component_counts),
         CASE(a_node_that_slurm_withholds_is_barred),
         CASE(reasons_are_told_apart),
         CASE(the_request_before_the_time_limit_leaves_time_to_work),
