@@ -18,22 +18,49 @@
 #include "daemon/loopwork.h"
 #include <math.h>
 
+/* The job, if it has no attempt and may get one. */
+static struct live_job *waiting(struct loop *loop, firn_job_id id)
+{
+    struct live_job *job = book_job(loop->book, id);
+    return job == NULL || live_state_is_over(job->state) || job->is_ending ||
+                   dock_phase(&loop->dock, id) != FIRN_PHASE_GONE
+               ? NULL
+               : job;
+}
+
+/* True: it cannot start anywhere for a while, and leaves the round. */
+static bool leaves(struct loop *loop, struct live_job *job,
+                   const struct track *track, const struct firn_bars *bars)
+{
+    double wait_s = bars->until_s - dock_now_s(&loop->dock);
+    if (!(wait_s > 0) || track->again_s >= bars->until_s)
+        return false;
+    loop_happens(loop, job,
+                 &(struct happening){.event = LIFE_REFUSED,
+                                     .wait_s = wait_s,
+                                     .words = {.why = bars->why}});
+    return true;
+}
+
+void loop_bars_left(struct loop *loop, firn_job_id id)
+{
+    struct firn_bars bars;
+    const struct track *track = desk_track(&loop->desk, id);
+    struct live_job *job = waiting(loop, id);
+    if (job != NULL && track != NULL && dock_bars(&loop->dock, id, &bars))
+        leaves(loop, job, track, &bars);
+}
+
 static void look(struct loop *loop, const struct track *track)
 {
     struct firn_bars bars;
-    struct live_job *job = book_job(loop->book, track->id);
+    struct live_job *job = waiting(loop, track->id);
     double now_s = dock_now_s(&loop->dock);
-    if (job == NULL || live_state_is_over(job->state) || job->is_ending ||
-        dock_phase(&loop->dock, job->id) != FIRN_PHASE_GONE)
+    if (job == NULL)
         return;
     bool is_barred = dock_bars(&loop->dock, job->id, &bars);
-    if (is_barred && bars.until_s > now_s && track->again_s < bars.until_s) {
-        loop_happens(loop, job,
-                     &(struct happening){.event = LIFE_REFUSED,
-                                         .wait_s = bars.until_s - now_s,
-                                         .words = {.why = bars.why}});
+    if (is_barred && leaves(loop, job, track, &bars))
         return;
-    }
     if (!(is_barred && bars.until_s > now_s) && track->again_s > now_s &&
         job->reason ==
             LIVE_BECAUSE_ENGINE) { /* its bar ended before its time */

@@ -605,6 +605,8 @@ static void on_job_event(struct loop *loop, const struct firn_event *event)
     if (partner != NULL)
         loop_partner_ends(loop, job, partner, event);
     loop_check_partners(loop);
+    if (event->kind == FIRN_EVENT_LEFT)
+        loop_bars_left(loop, event->job);
 }
 
 void loop_event(struct loop *loop, const struct firn_event *event)

@@ -175,6 +175,8 @@ void loop_event(struct loop *loop, const struct firn_event *event);
 
 /* FIRN_NO_JOB: all jobs. */
 void loop_bars_event(struct loop *loop, firn_job_id id);
+/* Its attempt has left: a bar that was told while it had one counts now. */
+void loop_bars_left(struct loop *loop, firn_job_id id);
 
 /* --- jobs of the cluster's own queue: loop_inbox.c ----------------------- */
 

@@ -70,6 +70,11 @@ submit first 1 "slurm: {account: bio, qos: small}" sleep 3000
 wait_state first running
 [ "$(timeout 240 squeue -h -t R -q small -o %l)" = 2:00 ] ||
     fail "its time limit is $(timeout 240 squeue -h -t R -o '%q %l')"
+submit two 2 "slurm: {account: bio, qos: small}" sleep 3000
+# It is pending in Slurm once, and then waits here.
+wait_why two "Slurm does not start it: QOSMaxGRESPerUser"
+api POST /jobs/two/cancel "" >/dev/null || fail "not cancelled"
+wait_state two cancelled
 api POST /jobs 'name: both
 run: [sleep, "3000"]
 gpus: 1..4
