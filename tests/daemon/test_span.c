@@ -178,6 +178,26 @@ a_job_is_slowed_from_the_first_step_of_its_neighbour_on(void **unused)
     loopscene_close(&s);
 }
 
+static void measured_pairs_are_there_after_a_restart(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf text = {0};
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    liveforecast_load_slowdowns(s.loop->desk.forecast, "mine\tmine\t2\t9\n");
+    loopscene_submit(&s, "a", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 120); /* they are written every 60 s */
+    loopscene_turn(&s);
+    loopscene_kill(&s);
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", true);
+    liveforecast_save_slowdowns(s.loop->desk.forecast, &text);
+    assert_int_equal(text.n, strlen("mine\tmine\t2\t9\n"));
+    assert_memory_equal(text.at, "mine\tmine\t2\t9\n", text.n);
+    buf_release(&text);
+    loopscene_close(&s);
+}
+
 /* It reported its last step 15 s ago, and jobs are gone 20 s behind that. */
 static void the_end_of_a_job_counts_from_its_last_step(void **unused)
 {
@@ -330,6 +350,7 @@ int main(void)
         CASE(what_a_duration_was_wrong_by_is_that_of_the_users_word),
         CASE(the_end_of_a_job_counts_from_its_last_step),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
+        CASE(measured_pairs_are_there_after_a_restart),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
         CASE(no_eta_is_given_behind_a_job_of_unknown_duration),
