@@ -178,6 +178,13 @@ static bool merge(void *state, const struct firn_job *a,
     return desk_merge(&dry->loop->desk, &pair, way, at_s, out);
 }
 
+static bool after(void *state, firn_job_id from, const struct firn_job *job,
+                  struct firn_after *out)
+{
+    return desk_after(&((const struct dryrun *)state)->loop->desk, from, job,
+                      out);
+}
+
 static int executors(void *state, const struct firn_job *job, firn_type_id type,
                      struct firn_executor_ways *out)
 {
@@ -193,6 +200,7 @@ static void costs(void *state, const struct firn_job *job,
 }
 
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .after = after,
                                                       .costs = costs,
                                                       .executors = executors,
                                                       .rate = rate,
