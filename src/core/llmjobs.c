@@ -32,8 +32,11 @@
  * the user says, or else none and the third (FSDP) if the trainer can; the
  * passes that the user says, or else the fewest that fit. Samples of a step are
  * the same for all. Frenzy's formula says nothing of these: their MARP figure
- * is ours. spec.mem_ratio, what was seen of a model over what was predicted,
- * scales all of their memory but the CUDA context.
+ * is ours.
+ *
+ * spec.mem_ratio, what was seen of a model over what was predicted, scales all
+ * of its memory but the CUDA context, whichever header predicts it. Frenzy's
+ * formula counts until then: a model that was seen goes by our figure.
  *
  * A model of firn/llm.h whose user says its precision, and not Megatron's, has
  * its splits and speed as before, but the memory that `firn memory` prints:
@@ -86,7 +89,6 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
     out->passes = spec->training.accumulation;
     if (out->passes == 0 && (spec->cannot & FIRN_CAN_PASSES))
         out->passes = 1;
-    out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
     peak->zero = 0;
     out->job.shape = (struct firn_llm_shape){.hidden = peak->arch.hidden,
                                              .layers = peak->arch.layers,
@@ -108,7 +110,6 @@ static void read_counts(struct llmjob *out, const struct firn_job_spec *spec)
     peak->is_eager = out->job.attention == FIRN_ATTENTION_EAGER;
     if (spec->training.optimizer == 0)
         peak->optimizer = FIRN_OPT_ADAMW;
-    out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
     out->is_counted = firn_peak_check(peak, NULL) == FIRN_OK;
 }
 
@@ -119,6 +120,8 @@ static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
         .job = {.seq = spec->seq, .micro_batch = 1},
         .batch = spec->batch,
         .ref_samples_s = 1,
+        .is_seen = spec->mem_ratio > 0,
+        .mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1,
     };
     if (spec->seq <= 0 || spec->batch <= 0)
         return false;
@@ -341,13 +344,14 @@ static void need_by_memory(const struct llmjob *llm, struct split *split)
     }
     struct firn_memory_job job = part_of(llm, split->t, split->d);
     struct firn_memory m = firn_memory_of(&job, NULL);
-    double context_mib = m.device_mib - m.high_mib;
+    double context_mib = m.device_mib - m.high_mib, ratio = llm->mem_ratio;
     split->micro_batch = job.micro_batch;
-    split->need_gib = m.device_mib / MIB_PER_GIB;
-    split->expected_gib = (m.reserved_mib + context_mib) / MIB_PER_GIB;
-    split->tensors_gib = m.expected_mib / MIB_PER_GIB;
-    split->high_gib = m.high_mib / MIB_PER_GIB;
-    split->reserved_gib = m.reserved_mib / MIB_PER_GIB;
+    /* At ratio 1 device_mib to the last bit. */
+    split->need_gib = (m.device_mib + (ratio - 1) * m.high_mib) / MIB_PER_GIB;
+    split->expected_gib = (ratio * m.reserved_mib + context_mib) / MIB_PER_GIB;
+    split->tensors_gib = ratio * m.expected_mib / MIB_PER_GIB;
+    split->high_gib = ratio * m.high_mib / MIB_PER_GIB;
+    split->reserved_gib = ratio * m.reserved_mib / MIB_PER_GIB;
 }
 
 static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
@@ -508,7 +512,7 @@ bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
 {
     struct split at = best_split(llm, spot, how, true);
     *out = plan_of(&at, -1);
-    return llm->is_peak && at.need_gib > 0;
+    return at.need_gib > 0;
 }
 
 /* --- the job ------------------------------------------------------------- */
@@ -589,7 +593,8 @@ static void add_plan(struct llmplans *out, const struct llmjob *llm,
 {
     struct llmspot spot = llmjobs_packed_on(of, split->t * split->d, 0);
     struct llmplan plan = plan_of(split, type);
-    plan.marp_gib = llm->is_peak ? split->need_gib : split->marp_gib;
+    bool has_formula = !llm->is_peak && !llm->is_seen;
+    plan.marp_gib = has_formula ? split->marp_gib : split->need_gib;
     if (!fits(&spot, plan.need_gib) && !fits(&spot, plan.marp_gib))
         return;
     plan.samples_s = samples_s(llm, &spot, split);

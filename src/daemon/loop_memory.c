@@ -1,7 +1,7 @@
 /* loop_memory.c - memory of language models: predicted, seen, corrected.
  *
- * A language model that firn/peak.h predicts runs by a plan that was made for
- * its memory. Its trainer reports the most that its allocator held; where the
+ * A language model runs by a plan that was made for its memory, as firn/peak.h
+ * or firn/memory.h predicts it. Its trainer reports the most that its allocator held; where the
  * engine measures GPUs, that less the CUDA context counts too. The largest of
  * an attempt, over what was predicted for its plan, corrects the predictions of
  * that model and mode (daemon/memseen.h): once an attempt, at its tenth report
@@ -71,7 +71,7 @@ static struct llmhow as_told(const struct firn_alloc *held,
 }
 
 /* What is predicted, at ratio 1, of the plan that the job has; false: it has
- * none, or firn/peak.h does not predict it. `spec` is the job's. */
+ * none, or cannot be split as it was told. `spec` is the job's. */
 static bool predict(const struct loop *loop, const struct live_job *job,
                     const struct track *track, struct firn_job_spec *spec,
                     struct llmplan *out)

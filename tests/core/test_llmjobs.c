@@ -264,24 +264,37 @@ static void passes_that_the_user_says_are_kept(void **state)
     firn_cluster_release(&cluster);
 }
 
-/* Twice the memory was seen: all but the CUDA context counts twice. */
+/* Twice the memory was seen: all but the CUDA context counts twice, whether
+ * firn/peak.h predicts the model, its memory alone, or firn/memory.h; and of
+ * Frenzy's formula nothing is left. */
 static void a_ratio_that_was_seen_scales_the_prediction(void **state)
 {
     (void)state;
     struct firn_cluster cluster = cluster_of("1x1:h100@80");
-    struct firn_job_spec spec = model("qwen2.5-0.5b", 4, 1);
+    struct firn_job_spec specs[] = {model("qwen2.5-0.5b", 4, 1),
+                                    model("gpt2-350m", 4, 1),
+                                    model("gpt2-350m", 4, 1)};
     struct llmspot spot = llmjobs_packed(&cluster, 0, 1, 0);
-    struct llmplan one, two;
-    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
-    assert_true(
-        llmjobs_memory(&llm, &spot, (struct llmhow){.passes = 1}, &one));
-    spec.mem_ratio = 2;
-    llm = llmjobs_open(&cluster, &spec, 1);
-    assert_true(
-        llmjobs_memory(&llm, &spot, (struct llmhow){.passes = 1}, &two));
-    expect_near(two.expected_gib, 2 * one.expected_gib);
-    expect_near(two.high_gib, 2 * one.high_gib);
-    expect_near(two.need_gib - two.high_gib, one.need_gib - one.high_gib);
+    struct llmhow how = {.passes = 1};
+    assert_true(firn_training_set(&specs[1].training, FIRN_TRAINING_PRECISION,
+                                  "bf16"));
+    for (size_t i = 0; i < 3; i++) {
+        struct llmplan one, two;
+        struct llmjob llm = llmjobs_open(&cluster, &specs[i], 1);
+        assert_true(llm.is_peak == (i == 0) && llm.is_counted == (i == 1));
+        assert_true(llmjobs_memory(&llm, &spot, how, &one));
+        specs[i].mem_ratio = 2;
+        llm = llmjobs_open(&cluster, &specs[i], 1);
+        assert_true(llmjobs_memory(&llm, &spot, how, &two));
+        expect_near(two.expected_gib, 2 * one.expected_gib);
+        expect_near(two.high_gib, 2 * one.high_gib);
+        expect_near(two.reserved_gib, 2 * one.reserved_gib);
+        expect_near(two.need_gib - two.high_gib, one.need_gib - one.high_gib);
+        struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 1, 1);
+        assert_int_equal(plans.n, 1);
+        expect_near(plans.at[0].marp_gib, two.need_gib);
+        vec_release(&plans);
+    }
     firn_cluster_release(&cluster);
 }
 
