@@ -29,10 +29,13 @@
  * A model that firn/llm.h does not have (one with a config.json among them),
  * and a way of training that firn/memory.h does not have, go by firn/peak.h and
  * firn/peakplan.h. Their splits are t x d x ZeRO stage x passes: the stage that
- * the user says, or else none and the third (FSDP) if the trainer can; the
- * passes that the user says, or else the fewest that fit. Samples of a step are
- * the same for all. Frenzy's formula says nothing of these: their MARP figure
- * is ours.
+ * the user says, or else none and those that the trainer can (1 and 2: "zero";
+ * 3, FSDP: "sharded"); the passes that the user says, or else the fewest that
+ * fit. Where no number of passes fits, activations are computed again, or the
+ * optimizer goes to the host, or both: if the trainer can and the user says
+ * nothing of it. At equal speed the lower stage goes first. Samples of a step
+ * are the same for all. Frenzy's formula says nothing of these: their MARP
+ * figure is ours.
  *
  * spec.mem_ratio, what was seen of a model over what was predicted, scales all
  * of its memory but the CUDA context, whichever header predicts it. Frenzy's
@@ -61,14 +64,27 @@
 /* Numbers of passes up to this one are all tried. */
 enum { PASSES_TRIED = 4096 };
 
-/* The stages of ZeRO that copies may have: the one its user says; else none, or
- * the third where its trainer can (FSDP). */
+/* The stages of ZeRO that copies may have: the one its user says; else none,
+ * and those that its trainer can, of which the third is FSDP's too. */
 static unsigned zeros_of(const struct firn_job_spec *spec,
                          const struct firn_peak_job *peak)
 {
     if (spec->training.zero > 0)
         return 1U << peak->zero;
-    return spec->cannot & FIRN_CAN_SHARDED ? 1 : 1 | 8;
+    return 1U | (spec->cannot & FIRN_CAN_SHARDED ? 0U : 8U) |
+           (spec->cannot & FIRN_CAN_ZERO ? 0U : 2U | 4U);
+}
+
+/* What may be ordered to save memory: where the user says nothing of it, and
+ * the trainer can. */
+static int saves_of(const struct firn_job_spec *spec)
+{
+    const struct firn_training *said = &spec->training;
+    bool recomputes = !(spec->cannot & FIRN_CAN_RECOMPUTE);
+    bool offloads = !(spec->cannot & FIRN_CAN_OFFLOAD);
+    return (recomputes && said->checkpointing == 0 ? FIRN_SAVES_ACTIVATIONS
+                                                   : 0) |
+           (offloads && said->offload == 0 ? FIRN_SAVES_HOST : 0);
 }
 
 /* A model of firn/arch.h, or a way of training that firn/memory.h lacks. */
@@ -85,6 +101,8 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
     firn_training_peak(&spec->training, peak);
     out->is_peak = true;
     out->zeros = zeros_of(spec, peak);
+    out->has_said_zero = spec->training.zero > 0;
+    out->saves = saves_of(spec);
     out->cannot = spec->cannot;
     out->passes = spec->training.accumulation;
     if (out->passes == 0 && (spec->cannot & FIRN_CAN_PASSES))
@@ -278,7 +296,7 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
 /* --- one split ----------------------------------------------------------- */
 
 struct split {
-    int t, d, zero, passes, micro_batch;
+    int t, d, zero, saves, passes, micro_batch;
     double samples_s, need_gib;
     double expected_gib; /* with the CUDA context */
     double tensors_gib, high_gib, reserved_gib;
@@ -312,6 +330,10 @@ static struct firn_peak_job peak_of(const struct llmjob *llm,
     peak.micro_batch = split->micro_batch;
     peak.micro_batches = split->passes;
     peak.keeps_gradients = split->passes > 1;
+    if (split->saves & FIRN_SAVES_ACTIVATIONS)
+        peak.recompute = FIRN_RECOMPUTE_LAYERS;
+    if (split->saves & FIRN_SAVES_HOST)
+        peak.offloads_optimizer = true;
     return peak;
 }
 
@@ -408,12 +430,25 @@ static void fit_passes(const struct llmjob *llm, const struct llmspot *spot,
     }
 }
 
+/* Is the stage the one that `how` says, of several copies? */
+static bool is_stage(const struct llmjob *llm, int zero, struct llmhow how)
+{
+    bool may = llm->zeros >> zero & 1;
+    int kind = firn_parallel_kind(how.parallel);
+    int ordered = firn_parallel_zero(how.parallel);
+    if (how.is_open)
+        return may;
+    if (kind == FIRN_PARALLEL_SHARDED && (llm->zeros & 8))
+        return zero == 3;
+    if (kind == FIRN_PARALLEL_DATA && (llm->zeros & 7))
+        return may && zero < 3 && (llm->has_said_zero || zero == ordered);
+    return may && (llm->has_said_zero || zero == 0 || zero == 3);
+}
+
 /* May it be split t ways with this stage, as `how` says? */
 static bool is_wanted(const struct llmjob *llm, const struct split *split,
                       struct llmhow how)
 {
-    bool is_sharded = split->d > 1 && split->zero == 3;
-    unsigned zeros = llm->zeros;
     if (how.tensor > 0 && split->t != how.tensor)
         return false;
     if (!llm->is_peak)
@@ -422,18 +457,45 @@ static bool is_wanted(const struct llmjob *llm, const struct split *split,
         return false;
     if (split->d == 1) /* nothing to divide: one stage is as good as another */
         return split->zero == 0;
-    if (how.parallel == FIRN_PARALLEL_SHARDED && (zeros & 8))
-        return is_sharded;
-    if (how.parallel == FIRN_PARALLEL_DATA && (zeros & 7))
-        return (zeros >> split->zero & 1) && !is_sharded;
-    return zeros >> split->zero & 1;
+    return is_stage(llm, split->zero, how);
+}
+
+/* What may be saved, the cheapest first: its activations are computed again, or
+ * its optimizer goes to the host, or both. -1 behind the last. */
+static int nth_saves(const struct llmjob *llm, int n)
+{
+    static const int all[] = {0, FIRN_SAVES_ACTIVATIONS, FIRN_SAVES_HOST,
+                              FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((all[i] & ~llm->saves) == 0 && n-- == 0)
+            return all[i];
+    return -1;
+}
+
+/* The first of these with which it fits; as `how` says where that is decided.
+ */
+static void fit_saves(const struct llmjob *llm, const struct llmspot *spot,
+                      struct llmhow how, struct split *split)
+{
+    int saves = 0;
+    split->saves = how.parallel & (FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST);
+    if (!how.is_open) {
+        fit_passes(llm, spot, how.passes, split);
+        return;
+    }
+    for (int n = 0; (saves = nth_saves(llm, n)) >= 0; n++) {
+        split->saves = saves;
+        fit_passes(llm, spot, how.passes, split);
+        if (fits(spot, split->need_gib))
+            return;
+    }
 }
 
 static void measure(const struct llmjob *llm, const struct llmspot *spot,
                     struct llmhow how, struct split *split)
 {
     if (llm->is_peak)
-        fit_passes(llm, spot, how.passes, split);
+        fit_saves(llm, spot, how, split);
     else
         need_by_memory(llm, split);
     split->samples_s = samples_s(llm, spot, split);
@@ -462,7 +524,7 @@ static struct split best_split(const struct llmjob *llm,
     return best;
 }
 
-static const struct llmhow any_way = {0};
+static const struct llmhow any_way = {.is_open = true};
 
 /* More GPUs than samples: those beyond the batch have nothing to do. */
 static struct llmspot useful(const struct llmjob *llm, struct llmspot spot)
@@ -498,6 +560,7 @@ static struct llmplan plan_of(const struct split *split, firn_type_id type)
                             .t = split->t,
                             .d = split->d,
                             .zero = split->zero,
+                            .saves = split->saves,
                             .passes = split->passes,
                             .micro_batch = split->micro_batch,
                             .samples_s = split->samples_s,
@@ -573,13 +636,13 @@ static int by_efficiency(const void *a, const void *b)
         return p->samples_s_gpu > q->samples_s_gpu ? -1 : 1;
     if (p_gpus != q_gpus)
         return p_gpus < q_gpus ? -1 : 1;
+    if (p->zero != q->zero)
+        return p->zero < q->zero ? -1 : 1;
     if (p->room_gib != q->room_gib)
         return p->room_gib > q->room_gib ? -1 : 1;
     if (p->type != q->type)
         return p->type < q->type ? -1 : 1;
-    if (p->t != q->t)
-        return p->t < q->t ? -1 : 1;
-    return (p->zero > q->zero) - (p->zero < q->zero);
+    return (p->t > q->t) - (p->t < q->t);
 }
 
 static bool has_gpus(const struct llmgpus *of, int t, int d)
@@ -603,27 +666,38 @@ static void add_plan(struct llmplans *out, const struct llmjob *llm,
     vec_add(out, plan);
 }
 
-/* Adds the split with the fewest passes that fit to every type that has the
- * GPUs. Memory does not depend on the type and is predicted once. */
+/* Adds the split to the types of `left` that it fits with the fewest passes,
+ * and takes those off `left`. Memory does not depend on the type and is
+ * predicted once. */
 static void add_passes(struct llmplans *out, const struct llmjob *llm,
-                       const struct llmgpus *of, int ntypes,
+                       const struct llmgpus *of, uint32_t *left,
                        struct split *split)
 {
     int mine = llm->batch / split->d, passes = 0;
+    while (*left != 0 && (passes = next_passes(llm, mine, passes)) > 0) {
+        need_by_peak(llm, split, passes);
+        for (uint32_t types = *left; types != 0; types &= types - 1) {
+            int type = __builtin_ctz(types);
+            struct llmspot spot = {.mem_gib = of[type].mem_gib};
+            if (!fits(&spot, split->need_gib))
+                continue;
+            add_plan(out, llm, &of[type], type, split);
+            *left &= ~((uint32_t)1 << type);
+        }
+    }
+}
+
+/* Of each type that has the GPUs one plan: with the least that it has to save.
+ */
+static void add_saves(struct llmplans *out, const struct llmjob *llm,
+                      const struct llmgpus *of, int ntypes, struct split *split)
+{
     uint32_t left = 0;
     for (int type = 0; type < ntypes; type++)
         if (has_gpus(&of[type], split->t, split->d))
             left |= (uint32_t)1 << type;
-    while (left != 0 && (passes = next_passes(llm, mine, passes)) > 0) {
-        need_by_peak(llm, split, passes);
-        for (int type = 0; type < ntypes; type++) {
-            struct llmspot spot = {.mem_gib = of[type].mem_gib};
-            if (!(left >> type & 1) || !fits(&spot, split->need_gib))
-                continue;
-            add_plan(out, llm, &of[type], type, split);
-            left &= ~((uint32_t)1 << type);
-        }
-    }
+    for (int n = 0; left != 0 && (split->saves = nth_saves(llm, n)) >= 0; n++)
+        add_passes(out, llm, of, &left, split);
 }
 
 static void add_plans(struct llmplans *out, const struct llmjob *llm,
@@ -633,7 +707,7 @@ static void add_plans(struct llmplans *out, const struct llmjob *llm,
     if (llm->is_peak) {
         for (split.zero = 0; split.zero <= 3; split.zero++)
             if (is_wanted(llm, &split, any_way))
-                add_passes(out, llm, of, ntypes, &split);
+                add_saves(out, llm, of, ntypes, &split);
         return;
     }
     bool is_known = false;
@@ -710,7 +784,8 @@ static void add_miss(struct missing *to, const struct llmmiss *miss)
         to->out[at] = *miss;
 }
 
-/* The way with the most passes, on the largest type that has the GPUs. */
+/* The way with the most passes and all that may be saved, on the largest type
+ * that has the GPUs. */
 static void try_miss(struct missing *to, const struct llmjob *llm,
                      const struct reach *reach, struct split *split)
 {
@@ -720,6 +795,7 @@ static void try_miss(struct missing *to, const struct llmjob *llm,
         passes = next;
     if (passes == 0)
         return;
+    split->saves = llm->saves;
     struct firn_peak m = need_by_peak(llm, split, passes);
     double most = 0;
     for (int type = 0; type < reach->ntypes; type++) {
@@ -769,12 +845,22 @@ size_t llmjobs_misses(const struct llmjob *llm,
 
 /* --- as a forecast has them ---------------------------------------------- */
 
-/* The copies divide their weights, or do not; 0: there is no choice. */
+/* What its trainer is told, as in struct firn_how; 0: there is no choice. */
 static int parallel_of(const struct llmjob *llm, const struct llmplan *plan)
 {
-    if (!llm->is_peak || plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
+    int kind = FIRN_PARALLEL_DATA;
+    if (!llm->is_peak)
         return FIRN_PARALLEL_OWN;
-    return plan->zero == 3 ? FIRN_PARALLEL_SHARDED : FIRN_PARALLEL_DATA;
+    bool is_ordered = plan->d > 1 && !llm->has_said_zero;
+    if (is_ordered && plan->zero == 1)
+        kind |= FIRN_SAVES_STATE;
+    else if (is_ordered && plan->zero == 2)
+        kind |= FIRN_SAVES_GRADIENTS;
+    else if (plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
+        kind = FIRN_PARALLEL_OWN;
+    else if (plan->zero == 3)
+        kind = FIRN_PARALLEL_SHARDED;
+    return kind | plan->saves;
 }
 
 size_t llmjobs_ways(const struct llmjob *llm,

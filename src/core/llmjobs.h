@@ -27,18 +27,24 @@ struct llmjob {
     bool is_counted; /* firn/peak.h predicts its memory, and nothing else */
     struct firn_peak_job peak; /* the same is not set as in `job`. The members
                                 * below are of jobs with is_peak alone */
-    unsigned zeros;   /* ZeRO stages of several copies: bit per stage */
-    int passes;       /* of a step; 0: as few as memory allows */
-    unsigned cannot;  /* FIRN_CAN_*, of its trainer. What its user says of ZeRO
-                       * and passes, such a trainer does by itself */
+    unsigned zeros;     /* ZeRO stages of several copies: bit per stage */
+    bool has_said_zero; /* the one stage is its user's */
+    int saves;          /* FIRN_SAVES_ACTIVATIONS and _HOST, where its user says
+                         * nothing of them and its trainer can */
+    int passes;         /* of a step; 0: as few as memory allows */
+    unsigned cannot; /* FIRN_CAN_*, of its trainer. What its user says of ZeRO
+                      * and passes, such a trainer does by itself */
     /* Of all jobs: */
     bool is_seen;     /* peaks of its model and mode were reported */
     double mem_ratio; /* on all its memory but the CUDA context */
 };
 
-/* How it is split, as far as that is decided; 0: the best there is. */
+/* How it is split, as far as that is decided; 0: the best there is, without
+ * what has to be ordered: stages 1 and 2 of ZeRO, activations computed again,
+ * the optimizer on the host. */
 struct llmhow {
     int tensor, parallel, passes; /* as in struct firn_how */
+    bool is_open; /* any way that its trainer can, as a plan may order it */
 };
 
 /* Where it is, or might be. */
@@ -55,6 +61,7 @@ struct llmplan {
     firn_type_id type;
     int t, d;        /* tensor, data parallel */
     int zero;        /* ZeRO stage; 3 is also FSDP */
+    int saves;       /* FIRN_SAVES_ACTIVATIONS, _HOST: as a plan orders them */
     int passes;      /* of a step */
     int micro_batch; /* samples on one GPU in one pass */
     double samples_s;
