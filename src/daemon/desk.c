@@ -263,7 +263,8 @@ static struct firn_alloc as_able(const struct firn_job_spec *spec,
         able.how.passes = 0;
     if (lacks & FIRN_CAN_TENSOR)
         able.how.tensor = 0;
-    if (lacks & (FIRN_CAN_SHARDED | FIRN_CAN_PIPELINE))
+    if (lacks & (FIRN_CAN_SHARDED | FIRN_CAN_PIPELINE | FIRN_CAN_ZERO |
+                 FIRN_CAN_RECOMPUTE | FIRN_CAN_OFFLOAD))
         able.how.parallel = able.how.stages = 0;
     able.tunes = firn_job_tunes(&job, held->tunes);
     return able;
