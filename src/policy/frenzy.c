@@ -52,8 +52,9 @@
  *
  * A model with a config.json, or with words that the paper does not have (LoRA,
  * ZeRO, a fused loss, ...; docs/memory.md), is planned with firn/peak.h
- * whatever `memory` says: its plans are tensor x data x ZeRO or FSDP x passes
- * (core/llmjobs.c).
+ * whatever `memory` says: its plans are tensor x data x ZeRO stage x passes,
+ * with activations computed again or the optimizer on the host where nothing
+ * else fits (core/llmjobs.c).
  *
  * As printed, (2) looks at idle GPUs only, and a nearly full node of large GPUs
  * wins over an empty one of small ones, against the paper's prose. Jobs that
@@ -80,7 +81,10 @@
 
 enum rank { EFFICIENCY, FEWEST, SPEED };
 /* What of a trainer's abilities plans depend on. */
-enum { PLANNED = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES };
+enum {
+    PLANNED = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES |
+              FIRN_CAN_ZERO | FIRN_CAN_RECOMPUTE | FIRN_CAN_OFFLOAD
+};
 enum memory { OURS, MARP };
 enum others { SMALLEST, FASTEST };
 enum serve { MEMORY, SPEED_TOO };
@@ -90,7 +94,7 @@ enum {
     NOTES = 32,
     APP_MAX = 80,
     KEY_MAX = 22 * 14 + APP_MAX + 1,
-    WAYS_MAX = 256
+    WAYS_MAX = 512
 };
 
 /* A number of GPUs of any of these types. */
@@ -501,7 +505,7 @@ static void put_int(struct line *line, int number)
     put(line, digits + at);
 }
 
-/* "plan 1 of 3: tensor 2 x data 4, sharded, 2 passes" */
+/* "plan 1 of 3: tensor 2 x data 4, sharded, recompute, 2 passes" */
 static void note_plan(const struct has *has, const struct firn_job *job,
                       const struct kind *kind, size_t i)
 {
@@ -515,8 +519,15 @@ static void note_plan(const struct has *has, const struct firn_job *job,
     put_int(&line, plan->tensor);
     put(&line, " x data ");
     put_int(&line, plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
-    if (plan->parallel == FIRN_PARALLEL_SHARDED)
+    int zero = firn_parallel_zero(plan->parallel);
+    if (zero == 3)
         put(&line, ", sharded");
+    else if (zero > 0)
+        put(&line, zero == 1 ? ", ZeRO 1" : ", ZeRO 2");
+    if (firn_parallel_recomputes(plan->parallel))
+        put(&line, ", recompute");
+    if (firn_parallel_offloads(plan->parallel))
+        put(&line, ", offload");
     if (plan->passes > 1) {
         put(&line, ", ");
         put_int(&line, plan->passes);
