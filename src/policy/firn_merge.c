@@ -28,11 +28,11 @@
  *
  * A pair is parted if the metric of either job has not improved in two epochs,
  * or if by these both would end sooner alone (merger_harm()). On the tuning
- * traces that makes no difference to the mean (0.99 to 1.02).
+ * traces below that makes no difference to the mean (0.98 to 1.02).
  *
  * Mean JCT over that of ymir with firn's options on ViT-large and RoBERTa-large
- * at load 1, and both at load 2, six seeds of the estimator each; no table
- * reports them:
+ * at load 1, and both at load 2, six seeds of the estimator each (eight and
+ * four in the first row); no table reports them:
  *
  *   before: no trials, 120 s for any partner better than 1.3    .94 1.02 1.00
  * .99 now                                                         .91  .91  .97
