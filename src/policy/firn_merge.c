@@ -206,9 +206,9 @@ static void learn_pairs(const struct one_round *round)
     }
     for (size_t x = 0; x < ntasks; x++)
         for (size_t y = 0; y < ntasks; y++) {
-            double weight = x != y && fresh[x] != NULL && any[y] != NULL
-                                ? pair_weight(round, fresh[x], 1, any[y], 1)
-                                : 0;
+            if (x == y || fresh[x] == NULL || any[y] == NULL)
+                continue;
+            double weight = pair_weight(round, fresh[x], 1, any[y], 1);
             if (weight > 0)
                 remember_pair(round, fresh[x], any[y], weight);
         }

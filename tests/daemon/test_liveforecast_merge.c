@@ -118,6 +118,43 @@ static double gain_after(struct livemerge *m, const char *first,
     return 100 / (merge.left_s[1] - 100);
 }
 
+/* Three epochs instead of ten, once. */
+static void weights_that_a_job_has_used_to_its_end_are_measured(void **state)
+{
+    (void)state;
+    struct livemerge *m = livemerge_new();
+    struct livemerge_side side[] = {{.base = "bert", .dataset = "one"},
+                                    {.base = "bert", .dataset = "two"}};
+    struct firn_after after;
+    assert_true(livemerge_after(m, side, &after));
+    NEAR(after.gain, 1.11);
+    assert_int_equal(after.ended, 0);
+    train_alone(m, "one");
+    train_alone(m, "two");
+    struct livemerge_epoch helped = {.base = "bert",
+                                     .dataset = "two",
+                                     .with = "one",
+                                     .kind = FIRN_MERGE_AFTER,
+                                     .target_loss = 0.1,
+                                     .epochs_max = 10};
+    for (helped.epoch = 1; helped.epoch <= 3; helped.epoch++) {
+        helped.loss = 0.3 / helped.epoch;
+        livemerge_epoch(m, &helped);
+    }
+    assert_true(livemerge_after(m, side, &after));
+    assert_int_equal(after.ended, 0);
+    helped.epoch = 3;
+    livemerge_ended(m, &helped);
+    assert_true(livemerge_after(m, side, &after));
+    assert_int_equal(after.ended, 1);
+    assert_true(after.gain > 2);
+    side[1].dataset = "one"; /* its own */
+    assert_false(livemerge_after(m, side, &after));
+    side[1] = (struct livemerge_side){.base = "gpt2", .dataset = "two"};
+    assert_false(livemerge_after(m, side, &after));
+    livemerge_free(m);
+}
+
 /* b and d are like a and c. What b gained from a, and d did not gain from a, is
  * a line over scores: d is expected to gain more from c, which is like it. */
 static void tasks_that_are_alike_by_embedding_gain_alike(void **state)
@@ -171,6 +208,7 @@ int main(void)
         cmocka_unit_test(before_reports_the_gain_is_that_of_published_pairs),
         cmocka_unit_test(jobs_of_one_dataset_or_of_two_bases_are_not_merged),
         cmocka_unit_test(an_observed_gain_replaces_the_published_one),
+        cmocka_unit_test(weights_that_a_job_has_used_to_its_end_are_measured),
         cmocka_unit_test(tasks_that_are_alike_by_embedding_gain_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
