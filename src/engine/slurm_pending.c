@@ -1,15 +1,21 @@
 /* slurm_pending.c - what follows from Slurm's reason why a job is pending.
  *
- *     Priority, Resources         it has a place in Slurm's queue, and keeps
- * it: submitted anew it would be the last again. Only if it is the next
- * (Resources), foreign jobs use its GPUs, and enough others have been idle for
- * IDLE_S, so that Slurm has no other job for them, it is
- * withdrawn and goes there ReqNodeNotAvail, Reserved,  Slurm does not start it
- * on these nodes: it BadConstraints ...          gives its GPUs back, and the
- * nodes are barred to it for a minute Assoc..., QOS...            a limit: it
- * gives its GPUs back and may have as many as the limit leaves, or half of
- * them; with no fewer to have, it waits others                      Slurm is at
- * work, or a person holds it
+ *     Priority, Resources
+ *         It has a place in Slurm's queue, and keeps it: submitted anew it
+ *         would be the last again. It is withdrawn and goes elsewhere only if
+ *         it is the next (Resources), foreign jobs use its GPUs, and enough
+ *         others have been idle for IDLE_S, so that Slurm has no other job for
+ *         them.
+ *     ReqNodeNotAvail, Reserved, BadConstraints, ...
+ *         Slurm does not start it on these nodes: it gives its GPUs back, and
+ *         the nodes are barred to it for a while.
+ *     Assoc..., QOS...
+ *         A limit: it gives its GPUs back and may have half of them. A job that
+ *         needs more waits. The limits are read again at once
+ *         (slurm_ahead.c): if the limit is one of those that firn knows, the
+ *         job is submitted again when it has room; else after 2, 4, ... 60 s.
+ *     others
+ *         Slurm is at work, or a person holds it.
  *
  * A reason counts after the job was pending for a while: at first Slurm says
  * "None" or "Priority" of every job.
@@ -61,11 +67,15 @@ static bool is_of_size(const char *reason)
 }
 
 /* Half of the GPUs that a limit refused; 0: the job may not have fewer, since
- * it came back with more than its bar allows. */
+ * it needs more, or came back with more than its bar allows. */
 static int fewer(struct slurm *slurm, const struct slurmjob *job)
 {
     struct firn_bars bars;
+    struct firn_launch launch = {0};
     int most = job->base.held.ngpus;
+    if (slurm->host.launch(slurm->host.arg, job->base.id, &launch) &&
+        most / 2 < launch.gpus_min)
+        return 0;
     bool was_told = slurm_bars(slurm, job->base.id, &bars) &&
                     bars.gpus_max > 0 && bars.gpus_max < most;
     return is_of_size(job->reason) && !was_told ? most / 2 : 0;
@@ -107,6 +117,7 @@ static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
             slurm_bar_gpus(slurm, id, gpus, why);
         else
             slurm_bar_all(slurm, id, 0, why);
+        slurm_ahead_soon(slurm);
         give_back(slurm, job, why);
     }
 }

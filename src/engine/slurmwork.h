@@ -439,12 +439,14 @@ struct slurm_bounds {
 void slurm_ahead_open(struct slurm *slurm);
 void slurm_ahead_poll(struct slurm *slurm);
 double slurm_ahead_due_s(const struct slurm *slurm);
+/* Reads all again at the next poll: a limit is not as it was known. */
+void slurm_ahead_soon(struct slurm *slurm);
 void slurm_ahead_take(struct slurm *slurm, const struct command_done *done);
 void slurm_ahead_close(struct slurm *slurm);
-/* For a job that may be waiting. Adds nodes to slurm->barred. */
 /* The longest time limit that association and QOS allow a job; 0: any. */
 double slurm_ahead_wall_s(const struct slurm *slurm,
                           const struct firn_launch *launch);
+/* For a job that may be waiting. Adds nodes to slurm->barred. */
 void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
                         const struct firn_launch *launch,
                         struct slurm_bounds *out);
