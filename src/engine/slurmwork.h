@@ -376,6 +376,8 @@ void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
                      const struct firn_alloc *alloc, const char *why);
 /* The node is up again, and barred to no job. */
 void slurm_bars_node(struct slurm *slurm, firn_node_id node);
+/* How long a further refusal of the job would keep it waiting. */
+double slurm_bar_next_s(const struct slurm *slurm, firn_job_id id);
 /* As firn_engine_def.bars. */
 bool slurm_bars(struct slurm *slurm, firn_job_id id, struct firn_bars *out);
 /* Ends bars whose time has come. */
@@ -493,7 +495,8 @@ enum slurm_pending {
     SLURM_WAITS_OTHER,
     SLURM_WAITS_PRIORITY,
     SLURM_WAITS_RESOURCES,
-    SLURM_WAITS_NODES, /* not on these nodes */
+    SLURM_WAITS_BEHIND, /* its nodes are kept for other jobs of the queue */
+    SLURM_WAITS_NODES,  /* not on these nodes */
     SLURM_WAITS_LIMIT, /* of an association or a QOS */
     SLURM_WAITS_NEVER, /* not as it was submitted */
 };
