@@ -177,6 +177,8 @@ void loop_event(struct loop *loop, const struct firn_event *event);
 void loop_bars_event(struct loop *loop, firn_job_id id);
 /* Its attempt has left: a bar that was told while it had one counts now. */
 void loop_bars_left(struct loop *loop, firn_job_id id);
+/* True: the job, which is to enter the round, waits out of it for now. */
+bool loop_bars_keep_out(struct loop *loop, struct live_job *job);
 
 /* --- jobs of the cluster's own queue: loop_inbox.c ----------------------- */
 
