@@ -41,10 +41,9 @@
  * of its memory but the CUDA context, whichever header predicts it. Frenzy's
  * formula counts until then: a model that was seen goes by our figure.
  *
- * A model of firn/llm.h whose user says its precision, and not Megatron's, has
- * its splits and speed as before, but the memory that `firn memory` prints:
- * firn/peak.h's, which was measured in these precisions. What is not said of
- * the optimizer is AdamW tensor by tensor there too.
+ * A model of firn/llm.h whose user says its precision has its splits and speed
+ * as before, but the memory that `firn memory` prints: firn/peak.h's. What is
+ * not said of the optimizer is AdamW tensor by tensor there too.
  *
  * Left out: pipelines; for the other models ZeRO and passes.
  */
@@ -119,8 +118,7 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
 static void read_counts(struct llmjob *out, const struct firn_job_spec *spec)
 {
     struct firn_peak_job *peak = &out->peak;
-    if (spec->training.precision == 0 ||
-        out->job.precision == FIRN_PRECISION_MEGATRON)
+    if (spec->training.precision == 0)
         return;
     peak->arch = firn_arch_of_shape(&out->job.shape);
     peak->seq = spec->seq;
