@@ -16,8 +16,9 @@
  * With checkpointing the inputs of layers take the place of activations, and
  * first and last have one layer computed again. Activations that are offloaded
  * come back tensor by tensor: first and last have a layer's input. Gradients
- * are there throughout when they are accumulated, and in Megatron's precision. peaklayer.c has the bytes of
- * a layer, peakfixed.c those of weights, optimizer and logits.
+ * are there throughout when they are accumulated, and in Megatron's precision.
+ * peaklayer.c has the bytes of a layer, peakfixed.c those of weights, optimizer
+ * and logits.
  *
  * docs/memory.md compares the sums with peaks measured on an H200.
  *

@@ -84,7 +84,8 @@ static void the_model_is_within_three_per_cent(void **unused)
 }
 
 /* `firn memory --precision megatron` goes by firn/peak.h: the layers are
- * Megatron's (a fused GELU, a buffer of gradients), whatever the library has. */
+ * Megatron's (a fused GELU, a buffer of gradients), whatever the library has.
+ */
 static void both_predictions_of_the_precision_are_one(void **unused)
 {
     (void)unused;
@@ -105,8 +106,7 @@ static void both_predictions_of_the_precision_are_one(void **unused)
             fail_msg("%s, batch %d, t %d: %.0f to %.0f MiB beside %.0f, "
                      "measured %.0f",
                      peaks[i].model, peaks[i].batch, peaks[i].t,
-                     got.expected_mib, got.high_mib, other,
-                     peaks[i].alloc_mib);
+                     got.expected_mib, got.high_mib, other, peaks[i].alloc_mib);
     }
 }
 

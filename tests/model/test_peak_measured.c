@@ -80,8 +80,8 @@ static void rows_held_back_are_predicted(void **state)
 }
 
 /* Both tables and both halves: every number that is fitted (the workspace, the
- * width of the interval, six shares of idle memory) is fitted again to the other
- * families' rows, and all rows of the family are predicted. */
+ * width of the interval, six shares of idle memory) is fitted again to the
+ * other families' rows, and all rows of the family are predicted. */
 static void a_family_left_out_of_both_tables_is_predicted(void **state)
 {
     (void)state;
