@@ -196,12 +196,6 @@ static void keep(struct simjob *sj, const struct firn_alloc *alloc)
     sj->alloc.parts = parts;
 }
 
-/* The task of an ended job; 0: none. */
-static int task_of(const struct simengine *engine, firn_job_id id)
-{
-    return id >= 0 && (size_t)id < engine->tasks.n ? engine->tasks.at[id] : 0;
-}
-
 /* A job has ended: others may begin with its weights. */
 static void leave_weights(struct simengine *engine, const struct firn_job *job)
 {
@@ -227,7 +221,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
     }
     sj->job = job;
     if (!(sj->done_s > 0))
-        sj->after = sj->is_lone ? 0 : task_of(engine, step->to->how.after);
+        sj->after =
+            sj->is_lone ? 0 : transfers_left_by(engine, step->to->how.after);
     sj->gpus = sj->used_gpus = step->to->ngpus;
     sj->is_preparing = false;
     sj->since_s = engine->world.now_s;
