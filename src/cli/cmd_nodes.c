@@ -18,16 +18,7 @@ static const struct flags_page page = {
 
 int cmd_nodes(int argc, char **argv)
 {
-    struct live_args args = {0};
-    struct live live;
-    int rc = flags_parse(&page, &args, &argc, argv);
-    if (rc < 0)
-        rc = flags_operands(&page, argc, argv, 0, 0, "");
-    if (rc >= 0)
-        return rc;
-    rc = live_open(&live, &page, &args);
-    if (rc < 0)
-        rc = live_show(&live, "/v1/nodes", live_nodes_table);
-    live_close(&live);
-    return rc;
+    static const struct live_shown shown = {
+        .page = &page, .before = "/v1/nodes", .print = live_nodes_table};
+    return live_shown_run(&shown, argc, argv);
 }

@@ -103,16 +103,7 @@ static void print_shares(const json_t *answer, struct firn_buf *out)
 
 int cmd_shares(int argc, char **argv)
 {
-    struct live_args args = {0};
-    struct live live;
-    int rc = flags_parse(&page, &args, &argc, argv);
-    if (rc < 0)
-        rc = flags_operands(&page, argc, argv, 0, 0, "");
-    if (rc >= 0)
-        return rc;
-    rc = live_open(&live, &page, &args);
-    if (rc < 0)
-        rc = live_show(&live, "/v1/shares", print_shares);
-    live_close(&live);
-    return rc;
+    static const struct live_shown shown = {
+        .page = &page, .before = "/v1/shares", .print = print_shares};
+    return live_shown_run(&shown, argc, argv);
 }

@@ -69,16 +69,19 @@ int live_shown_run(const struct live_shown *shown, int argc, char **argv)
     struct live_args args = {0};
     struct live live;
     struct firn_buf path = {0};
+    int nnames = shown->behind != NULL ? 1 : 0;
     int rc = flags_parse(shown->page, &args, &argc, argv);
     if (rc < 0)
-        rc = flags_operands(shown->page, argc, argv, 1, 1, "job");
+        rc = flags_operands(shown->page, argc, argv, nnames, nnames, "job");
     if (rc >= 0)
         return rc;
     rc = live_open(&live, shown->page, &args);
     if (rc < 0) {
         buf_puts(&path, shown->before);
-        client_escape(&path, argv[1]);
-        buf_puts(&path, shown->behind);
+        if (nnames > 0) {
+            client_escape(&path, argv[1]);
+            buf_puts(&path, shown->behind);
+        }
         rc = live_show(&live, path.at, shown->print);
     }
     live_close(&live);

@@ -58,7 +58,8 @@ int live_write_json(const struct live *live, const json_t *answer);
 typedef void live_printer(const json_t *answer, struct firn_buf *out);
 /* GETs a path and prints the answer; returns the exit status. */
 int live_show(struct live *live, const char *path, live_printer *print);
-/* A command that shows one job: `firn COMMAND NAME`. */
+/* A command that shows one job: `firn COMMAND NAME`; or, with `behind` NULL,
+ * what is at the path `before`: `firn COMMAND`. */
 struct live_shown {
     const struct flags_page *page;
     const char *before, *behind; /* parts of the path around the name */

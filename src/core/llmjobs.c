@@ -41,10 +41,9 @@
  * of its memory but the CUDA context, whichever header predicts it. Frenzy's
  * formula counts until then: a model that was seen goes by our figure.
  *
- * A model of firn/llm.h whose user says its precision, and not Megatron's, has
- * its splits and speed as before, but the memory that `firn memory` prints:
- * firn/peak.h's, which was measured in these precisions. What is not said of
- * the optimizer is AdamW tensor by tensor there too.
+ * A model of firn/llm.h whose user says its precision has its splits and speed
+ * as before, but the memory that `firn memory` prints: firn/peak.h's. What is
+ * not said of the optimizer is AdamW tensor by tensor there too.
  *
  * Left out: pipelines; for the other models ZeRO and passes.
  */
@@ -119,8 +118,7 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
 static void read_counts(struct llmjob *out, const struct firn_job_spec *spec)
 {
     struct firn_peak_job *peak = &out->peak;
-    if (spec->training.precision == 0 ||
-        out->job.precision == FIRN_PRECISION_MEGATRON)
+    if (spec->training.precision == 0)
         return;
     peak->arch = firn_arch_of_shape(&out->job.shape);
     peak->seq = spec->seq;
@@ -639,6 +637,30 @@ static int by_efficiency(const void *a, const void *b)
     return (p->t > q->t) - (p->t < q->t);
 }
 
+/* Most models have a few dozen plans: pointers to those are moved, as qsort
+ * takes three times as long. */
+static void sort_plans(struct llmplans *plans)
+{
+    enum { FEW = 48 };
+    struct llmplan copy[FEW];
+    const struct llmplan *order[FEW];
+    if (plans->n > FEW) {
+        qsort(plans->at, plans->n, sizeof *plans->at, by_efficiency);
+        return;
+    }
+    if (plans->n < 2)
+        return;
+    memcpy(copy, plans->at, plans->n * sizeof *copy);
+    for (size_t n = 0; n < plans->n; n++) {
+        size_t at = n;
+        for (; at > 0 && by_efficiency(&copy[n], order[at - 1]) < 0; at--)
+            order[at] = order[at - 1];
+        order[at] = &copy[n];
+    }
+    for (size_t i = 0; i < plans->n; i++)
+        plans->at[i] = *order[i];
+}
+
 static bool has_gpus(const struct llmgpus *of, int t, int d)
 {
     return t <= of->node && d <= of->most / t;
@@ -752,12 +774,12 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
     struct llmplans out = {0};
     struct reach reach;
     find_reach(&reach, cluster, types, gpus_max);
+    vec_reserve(&out, 32);
     for (int t = 1; t <= reach.node && llm->job.shape.heads % t == 0; t *= 2)
         for (int d = 1; d <= llm->batch && d <= reach.most / t; d++)
             if (llm->batch % d == 0 && t * d >= gpus_min)
                 add_plans(&out, llm, reach.of, reach.ntypes, t, d);
-    if (out.n > 1)
-        qsort(out.at, out.n, sizeof *out.at, by_efficiency);
+    sort_plans(&out);
     return out;
 }
 

@@ -94,7 +94,7 @@ enum {
     NOTES = 32,
     APP_MAX = 80,
     KEY_MAX = 22 * 14 + APP_MAX + 1,
-    WAYS_MAX = 512
+    WAYS_USUAL = 64
 };
 
 /* A number of GPUs of any of these types. */
@@ -239,6 +239,19 @@ static void add_asked(const struct firn_view *view, const struct firn_job *job,
                                   .types = types ? types : job->type_mask}));
 }
 
+/* Fills frenzy->ways; returns how many. Most models have a few dozen ways: room
+ * for many more costs more than the search. */
+static size_t find_ways(struct frenzy *frenzy, const struct firn_view *view,
+                        const struct firn_job *job)
+{
+    size_t n = 0;
+    vec_reserve(&frenzy->ways, WAYS_USUAL);
+    while ((n = firn_view_llm_ways(view, job, frenzy->ways.at,
+                                   frenzy->ways.cap)) >= frenzy->ways.cap)
+        vec_reserve(&frenzy->ways, 4 * frenzy->ways.cap);
+    return n;
+}
+
 static void list_plans(struct frenzy *frenzy, const struct firn_view *view,
                        const struct firn_job *job, struct kind *kind)
 {
@@ -246,11 +259,9 @@ static void list_plans(struct frenzy *frenzy, const struct firn_view *view,
     kind->plans.n = 0;
     kind->noted = -1;
     kind->is_llm = job->spec.seq > 0;
-    if (kind->is_llm) {
-        vec_reserve(&frenzy->ways, WAYS_MAX);
-        n = firn_view_llm_ways(view, job, frenzy->ways.at, WAYS_MAX);
-    }
-    for (size_t i = 0; i < n && i < WAYS_MAX; i++)
+    if (kind->is_llm)
+        n = find_ways(frenzy, view, job);
+    for (size_t i = 0; i < n; i++)
         add_plan(frenzy, view, job, &frenzy->ways.at[i], kind);
     if (kind->plans.n == 0)
         add_asked(view, job, kind);
@@ -505,6 +516,24 @@ static void put_int(struct line *line, int number)
     put(line, digits + at);
 }
 
+/* Three digits, as %.3g has them. */
+static void put_gib(struct line *line, double gib)
+{
+    int units = gib >= 99.95 ? 1 : gib >= 9.995 ? 10 : 100;
+    char text[32];
+    if (!(gib >= 1 && gib < 999.5)) {
+        snprintf(text, sizeof text, "%.3g", gib);
+        put(line, text);
+        return;
+    }
+    int all = (int)(gib * units + 0.5), rest = all % units;
+    put_int(line, all / units);
+    if (rest == 0)
+        return;
+    put(line, units == 100 && rest < 10 ? ".0" : ".");
+    put_int(line, units == 100 && rest % 10 == 0 ? rest / 10 : rest);
+}
+
 /* "plan 1 of 3: tensor 2 x data 4, sharded, recompute, 2 passes" */
 static void note_plan(const struct has *has, const struct firn_job *job,
                       const struct kind *kind, size_t i)
@@ -561,13 +590,14 @@ static void explain(struct has *has, const struct firn_job *job,
     int free = free_of(has, plan->types);
     if (kind->noted != free) {
         struct line line = {.n = 0};
-        char of_gib[32] = "";
-        if (plan->need_gib > 0)
-            snprintf(of_gib, sizeof of_gib, " of %.3g GiB", plan->need_gib);
         put(&line, "needs ");
         put_int(&line, plan->gpus);
         put(&line, " GPUs");
-        put(&line, of_gib);
+        if (plan->need_gib > 0) {
+            put(&line, " of ");
+            put_gib(&line, plan->need_gib);
+            put(&line, " GiB");
+        }
         put(&line, ", ");
         put_int(&line, free);
         put(&line, " free");

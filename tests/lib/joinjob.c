@@ -281,8 +281,7 @@ static bool is_settled(struct joinjob *job, pid_t *joiner, int nprocs,
     }
     /* A leaver may end well before process 0 has written that all is done. */
     int lost = ended(job->pid, job->nprocs, &status);
-    *is_broken =
-        lost >= 0 && status != 0 && phase_of(job) != FIRN_JOIN_DONE;
+    *is_broken = lost >= 0 && status != 0 && phase_of(job) != FIRN_JOIN_DONE;
     return *is_broken;
 }
 

@@ -312,7 +312,8 @@ static void a_plan_is_within_what_the_trainer_can_do(void **unused)
         unsigned cannot;
         int parallel;
     } cases[] = {{FIRN_CAN_TENSOR | FIRN_CAN_ZERO, FIRN_PARALLEL_SHARDED},
-                 {FIRN_CAN_TENSOR, FIRN_PARALLEL_DATA | FIRN_SAVES_GRADIENTS},
+                 {FIRN_CAN_TENSOR | FIRN_CAN_SHARDED,
+                  FIRN_PARALLEL_DATA | FIRN_SAVES_GRADIENTS},
                  {FIRN_CAN_SHARDED | FIRN_CAN_ZERO, 0}};
     for (size_t i = 0; i < 3; i++) {
         struct scene *scene =
