@@ -87,6 +87,7 @@ struct firn_launch {
     const char *const *submit_options, *const *step_options;
     double attempt_limit_s; /* time limit of an attempt; 0: not set */
     const char *constraint; /* features of its nodes; "" or NULL: none */
+    int gpus_min;           /* it does not start with fewer; 0: not known */
     bool can_ahead; /* its processes may be started before its GPUs are free:
                      * they wait for them (firn/ahead.h) */
 };

@@ -202,6 +202,16 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
 }
 
+bool firn_view_after(const struct firn_view *view, firn_job_id from,
+                     const struct firn_job *job, struct firn_after *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->after == NULL || from == FIRN_NO_JOB ||
+        !job->spec.may_merge || !firn_job_can(job, FIRN_CAN_AFTER))
+        return false;
+    return forecast->after(view->forecaster, from, job, out);
+}
+
 struct firn_costs firn_view_costs(const struct firn_view *view,
                                   const struct firn_job *job)
 {

@@ -489,16 +489,6 @@ static void fit_saves(const struct llmjob *llm, const struct llmspot *spot,
     }
 }
 
-static void measure(const struct llmjob *llm, const struct llmspot *spot,
-                    struct llmhow how, struct split *split)
-{
-    if (llm->is_peak)
-        fit_saves(llm, spot, how, split);
-    else
-        need_by_memory(llm, split);
-    split->samples_s = samples_s(llm, spot, split);
-}
-
 /* The fastest split of those that fit, of those that `how` allows; samples_s is
  * 0 when there is none. `crawls` lets those that do not fit count, at their
  * crawl. */
@@ -512,7 +502,11 @@ static struct split best_split(const struct llmjob *llm,
             struct split at = {.t = t, .d = spot->gpus / t, .zero = zero};
             if (!can_split(llm, spot->gpus, t) || !is_wanted(llm, &at, how))
                 continue;
-            measure(llm, spot, how, &at);
+            if (llm->is_peak)
+                fit_saves(llm, spot, how, &at);
+            else
+                need_by_memory(llm, &at);
+            at.samples_s = samples_s(llm, spot, &at);
             bool is_given = crawls && how.tensor > 0;
             if (!fits(spot, is_given ? at.expected_gib : at.need_gib))
                 at.samples_s *= crawls ? SPILL : 0;

@@ -123,21 +123,15 @@ static const char *freeze_of(const struct dock *dock,
 
 /* The first folder that cannot be made is why the job cannot be launched now.
  */
-static void make_folder(struct dock *dock, const char *path)
-{
-    mode_t mode = dock->config->launcher != NULL ? 0711 : 0700;
-    if (mkdir(path, mode) == 0 || errno == EEXIST ||
-        dock->launch->trouble != NULL)
-        return;
-    dock->launch->trouble = arena_printf(
-        &dock->launch->text, "cannot make '%s': %s", path, strerror(errno));
-}
-
 static const char *make_below(struct dock *dock, const char *folder,
                               const char *name)
 {
     const char *path = arena_printf(&dock->launch->text, "%s/%s", folder, name);
-    make_folder(dock, path);
+    mode_t mode = dock->config->launcher != NULL ? 0711 : 0700;
+    if (mkdir(path, mode) != 0 && errno != EEXIST &&
+        dock->launch->trouble == NULL)
+        dock->launch->trouble = arena_printf(
+            &dock->launch->text, "cannot make '%s': %s", path, strerror(errno));
     return path;
 }
 
@@ -324,6 +318,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
     out->step_options = dock->launch->step;
     out->attempt_limit_s = ask->slurm_time_s;
     out->constraint = ask->slurm_constraint;
+    out->gpus_min = ask->gpus_min;
     for (int t = 0; t < FIRN_TYPES_MAX; t++)
         dock->launch->executors[t] = job->executors[t];
     out->executors = dock->launch->executors;

@@ -10,6 +10,9 @@
  *     some nodes            they are barred to it in the round
  *     a number of GPUs      the round gives it no more than these
  *
+ * The engine is asked, too, before a job enters the round: the decision behind
+ * that would give it GPUs that it cannot use.
+ *
  * A job keeps GPUs that it has: a bar only matters for a start, a move or a
  * resize.
  *
@@ -17,6 +20,7 @@
  */
 #include "daemon/loopwork.h"
 #include <math.h>
+#include <string.h>
 
 /* The job, if it has no attempt and may get one. */
 static struct live_job *waiting(struct loop *loop, firn_job_id id)
@@ -28,13 +32,16 @@ static struct live_job *waiting(struct loop *loop, firn_job_id id)
                : job;
 }
 
-/* True: it cannot start anywhere for a while, and leaves the round. */
+/* True: it cannot start anywhere for a while, and is not in the round. */
 static bool leaves(struct loop *loop, struct live_job *job,
                    const struct track *track, const struct firn_bars *bars)
 {
-    double wait_s = bars->until_s - dock_now_s(&loop->dock);
+    double now_s = dock_now_s(&loop->dock), wait_s = bars->until_s - now_s;
     if (!(wait_s > 0) || track->again_s >= bars->until_s)
         return false;
+    if (track->again_s > now_s && job->reason == LIVE_BECAUSE_ENGINE &&
+        strcmp(job->why, bars->why) == 0)
+        return true; /* it waits for the same already */
     loop_happens(loop, job,
                  &(struct happening){.event = LIFE_REFUSED,
                                      .wait_s = wait_s,
@@ -49,6 +56,14 @@ void loop_bars_left(struct loop *loop, firn_job_id id)
     struct live_job *job = waiting(loop, id);
     if (job != NULL && track != NULL && dock_bars(&loop->dock, id, &bars))
         leaves(loop, job, track, &bars);
+}
+
+bool loop_bars_keep_out(struct loop *loop, struct live_job *job)
+{
+    struct firn_bars bars;
+    const struct track *track = desk_track(&loop->desk, job->id);
+    return dock_bars(&loop->dock, job->id, &bars) &&
+           leaves(loop, job, track, &bars);
 }
 
 static void look(struct loop *loop, const struct track *track)

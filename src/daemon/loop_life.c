@@ -219,7 +219,8 @@ static void admit(struct loop *loop, struct live_job *job)
     const struct track *track = desk_track_make(&loop->desk, job->id);
     if (job->is_held || job->is_ending || live_state_is_over(job->state) ||
         track->again_s > dock_now_s(&loop->dock) ||
-        desk_phase(&loop->desk, job) != FIRN_PHASE_GONE)
+        desk_phase(&loop->desk, job) != FIRN_PHASE_GONE ||
+        loop_bars_keep_out(loop, job))
         return;
     if (desk_enter(&loop->desk, job, &err) == FIRN_OK)
         return;

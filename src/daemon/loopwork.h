@@ -177,6 +177,8 @@ void loop_event(struct loop *loop, const struct firn_event *event);
 void loop_bars_event(struct loop *loop, firn_job_id id);
 /* Its attempt has left: a bar that was told while it had one counts now. */
 void loop_bars_left(struct loop *loop, firn_job_id id);
+/* True: the job, which is to enter the round, waits out of it for now. */
+bool loop_bars_keep_out(struct loop *loop, struct live_job *job);
 
 /* --- jobs of the cluster's own queue: loop_inbox.c ----------------------- */
 
@@ -326,6 +328,9 @@ void loop_costs_json(const struct loop *loop, struct firn_buf *json);
 /* The job is told to leave the GPUs that it has, or to go on to others. */
 void loop_costs_ordered(struct loop *loop, const struct live_job *job,
                         struct track *track);
+/* An attempt was opened: the round knows when its training will begin. */
+void loop_costs_opened(struct loop *loop, const struct live_job *job,
+                       const struct track *track);
 /* Its process is there. */
 void loop_costs_begun(struct loop *loop, struct track *track,
                       double prepared_s);

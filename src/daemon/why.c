@@ -472,7 +472,7 @@ static void is_away(const struct loop *loop, const struct live_job *job,
         snprintf(a->next, sizeof a->next, "firn release %d", job->id);
     } else if (track != NULL && track->again_s > now_s) {
         a->next_s = track->again_s - now_s;
-        snprintf(a->next, sizeof a->next, "it is tried again in %.0f s",
+        snprintf(a->next, sizeof a->next, "it is tried again within %.0f s",
                  ceil(a->next_s));
     } else if (job->reason == LIVE_BECAUSE_NEVER &&
                desk_type_is_lost(&loop->desk, job)) {

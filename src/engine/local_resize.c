@@ -85,29 +85,14 @@ static enum firn_status write_files(struct local *local, struct localjob *job,
 {
     struct firn_launch launch = {0};
     struct launchfile file;
-    struct firn_buf text = {0};
-    char name[48];
     if (!local->host.launch(local->host.arg, job->base.id, &launch))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d", job->base.id);
     roster_launch_begin(&job->base, &launch, &file);
     file.cgroup = local->cgroup;
     local_variables(local, job, &launch, &file);
-    launchfile_write(&file, &text);
-    launchfile_release(&file);
-    snprintf(name, sizeof name, "launch-%lld", (long long)resize->number);
-    int folder = attempt_folder(job->base.folder, job->base.attempt, false);
     enum firn_status status =
-        folder < 0
-            ? firn_fail(err, FIRN_EIO, "the folder of its attempt is gone")
-            : attempt_put(folder, name, (struct firn_bytes){text.at, text.n},
-                          err);
-    failpoint("engine.resize.launch.after");
-    if (status == FIRN_OK)
-        status = resize_put(folder, resize, err);
-    failpoint("engine.resize.after");
-    if (folder >= 0)
-        close(folder);
-    buf_release(&text);
+        roster_resize_write(&job->base, &file, resize, err);
+    launchfile_release(&file);
     return status;
 }
 

@@ -161,6 +161,13 @@ struct launchfile;
 void roster_launch_begin(const struct rosterjob *job,
                          const struct firn_launch *launch,
                          struct launchfile *out);
+struct resize;
+/* Before an attempt changes its size as it runs: writes the launch file of the
+ * resize, then the resize. */
+enum firn_status roster_resize_write(const struct rosterjob *job,
+                                     const struct launchfile *file,
+                                     const struct resize *resize,
+                                     struct firn_error *err);
 struct roster_file {
     const struct launchfile *file;
     bool is_remote; /* workers on other hosts: requests by files, a lock more */

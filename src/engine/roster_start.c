@@ -18,8 +18,10 @@
 #include "engine/attemptfiles.h"
 #include "engine/holding.h"
 #include "engine/launchfile.h"
+#include "engine/resizefile.h"
 #include "engine/roster.h"
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,6 +93,31 @@ void roster_launch_begin(const struct rosterjob *job,
         vec_add(&out->argv, *at);
     for (const char *const *at = launch->env; at != NULL && *at != NULL; at++)
         vec_add(&out->env, *at);
+}
+
+enum firn_status roster_resize_write(const struct rosterjob *job,
+                                     const struct launchfile *file,
+                                     const struct resize *resize,
+                                     struct firn_error *err)
+{
+    struct firn_buf text = {0};
+    char name[48];
+    launchfile_write(file, &text);
+    snprintf(name, sizeof name, "launch-%lld", (long long)resize->number);
+    int folder = attempt_folder(job->folder, job->attempt, false);
+    enum firn_status status =
+        folder < 0
+            ? firn_fail(err, FIRN_EIO, "the folder of its attempt is gone")
+            : attempt_put(folder, name, (struct firn_bytes){text.at, text.n},
+                          err);
+    failpoint("engine.resize.launch.after");
+    if (status == FIRN_OK)
+        status = resize_put(folder, resize, err);
+    failpoint("engine.resize.after");
+    if (folder >= 0)
+        close(folder);
+    buf_release(&text);
+    return status;
 }
 
 static enum firn_status raise_fence(const struct rosterjob *job, bool is_remote,

@@ -368,6 +368,25 @@ void shepherd_start(struct shepherd *s)
 
 /* --- by srun, on other hosts ---------------------------------------------- */
 
+/* The options that the job file gives to srun; leaves room for 6 words more. */
+static size_t add_options(const struct shepherd *s, const char **argv, size_t n)
+{
+    for (size_t i = 0; i < s->launch.common.n && n + 7 < ARGUMENTS; i++)
+        if (strncmp(s->launch.common.at[i], "FIRN_SRUN=", 10) == 0)
+            argv[n++] = s->launch.common.at[i] + 10; /* the last one counts */
+    return n;
+}
+
+/* Cores of each task, which srun does not take from the allocation; "": not
+ * set. */
+static void cores_option(char out[64])
+{
+    const char *each = getenv("SLURM_CPUS_PER_TASK");
+    out[0] = '\0';
+    if (each != NULL)
+        snprintf(out, 64, "--cpus-per-task=%ld", strtol(each, NULL, 10));
+}
+
 static int start_srun(struct shepherd *s)
 {
     char program[PATH_SIZE], groups[64], cpus[64];
@@ -385,16 +404,10 @@ static int start_srun(struct shepherd *s)
                  strtol(size, NULL, 10) - 1);
         argv[n++] = groups;
     }
-    const char *each =
-        getenv("SLURM_CPUS_PER_TASK"); /* srun does not read it */
-    if (each != NULL) {
-        snprintf(cpus, sizeof cpus, "--cpus-per-task=%ld",
-                 strtol(each, NULL, 10));
+    cores_option(cpus);
+    if (cpus[0] != '\0')
         argv[n++] = cpus;
-    }
-    for (size_t i = 0; i < s->launch.common.n && n + 6 < ARGUMENTS; i++)
-        if (strncmp(s->launch.common.at[i], "FIRN_SRUN=", 10) == 0)
-            argv[n++] = s->launch.common.at[i] + 10; /* the last one counts */
+    n = add_options(s, argv, n);
     argv[n++] = program;
     argv[n++] = "--worker";
     argv[n++] = s->path;
@@ -420,7 +433,7 @@ static int start_step(struct shepherd *s, const char *pilot, const char *node,
                       int ntasks, int64_t number, size_t first, pid_t *runner)
 {
     char program[PATH_SIZE], jobid[48], tasks[32], list[160], order[32],
-        worker[32];
+        worker[32], cpus[64];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0)
         return errno;
@@ -430,26 +443,19 @@ static int start_step(struct shepherd *s, const char *pilot, const char *node,
     snprintf(list, sizeof list, "--nodelist=%.120s", node);
     snprintf(order, sizeof order, "%lld", (long long)number);
     snprintf(worker, sizeof worker, "%zu", first);
-    const char *argv[] = {"srun",
-                          jobid,
-                          "--overlap",
-                          "--quiet",
-                          "--wait=0",
-                          "--nodes=1",
-                          list,
-                          tasks,
-                          "--input=none",
-                          "--mpi=none",
-                          "--export=ALL",
-                          "--chdir=/",
-                          "--kill-on-bad-exit=0",
-                          program,
-                          "--joiner",
-                          s->path,
-                          s->port,
-                          order,
-                          worker,
-                          NULL};
+    const char *argv[ARGUMENTS] = {
+        "srun",       jobid,          "--overlap",  "--quiet",
+        "--wait=0",   "--nodes=1",    list,         tasks,
+        "--mpi=none", "--input=none", "--export=ALL", "--chdir=/",
+        "--kill-on-bad-exit=0"};
+    size_t n = 13;
+    cores_option(cpus);
+    if (cpus[0] != '\0')
+        argv[n++] = cpus;
+    n = add_options(s, argv, n);
+    const char *const last[] = {program, "--joiner", s->path,
+                                s->port, order,      worker};
+    memcpy(argv + n, last, sizeof last);
     struct variables env = without_slurm();
     int error = spawn(s, runner, (char **)env.at.at, (char **)argv);
     vec_release(&env.at);

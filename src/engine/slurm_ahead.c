@@ -4,7 +4,8 @@
  *                                        job's time limit is over: barred
  *     scontrol -o show assoc_mgr ...     GPUs and jobs that the limits of the
  *                                        user's and the accounts' associations
- *                                        leave; none left: the job waits
+ *                                        leave; fewer left than it needs: the
+ *                                        job waits
  *     scontrol -o show assoc_mgr ...     the same of QOS (slurm_qos.c)
  *     scontrol -o show partition NAME    accounts and time (slurm_limits.c)
  *     sacctmgr show assoc ...            users' default QOS, every 600 polls
@@ -19,7 +20,8 @@
  * other jobs took since the last answer.
  *
  * Invariants:
- * (1) the host hears of every change: BARS about all jobs;
+ * (1) the host hears of every change: BARS about all jobs. A job that has fewer
+ *     GPUs left than it needs is not submitted before that;
  * (2) a job that has GPUs is not told to give some back;
  * (3) an answer that does not come changes nothing.
  *
@@ -36,6 +38,7 @@
 #include <string.h>
 
 static const double first_limit_s = 5; /* for an answer at the start */
+static const double again_s = 60; /* the host asks about a job again */
 static const char *const seconds[] = {"SLURM_TIME_FORMAT=%s", NULL};
 
 struct slurm_ahead {
@@ -44,10 +47,6 @@ struct slurm_ahead {
     double due_s;
     double defaults_due_s;         /* sacctmgr is asked again then */
     char cluster[SLURM_RULE_NAME]; /* its name; "": not known */
-    struct {
-        firn_job_id job;
-        double until_s;
-    } told; /* the last wait that the host was told of */
     char why[SLURM_EXCERPT];
 };
 
@@ -207,6 +206,11 @@ void slurm_ahead_poll(struct slurm *slurm)
     }
 }
 
+void slurm_ahead_soon(struct slurm *slurm)
+{
+    slurm->ahead->due_s = fmin(slurm->ahead->due_s, slurm_now_s(slurm));
+}
+
 double slurm_ahead_due_s(const struct slurm *slurm)
 {
     return slurm->away_s > 0 ||
@@ -298,8 +302,8 @@ static void add_limits(struct slurm *slurm, const struct slurm_assoc *assoc,
                  assoc->jobs_all);
     else
         snprintf(slurm->ahead->why, sizeof slurm->ahead->why,
-                 "Slurm's limits of %.60s leave it %d GPUs", whose,
-                 out->gpus_max);
+                 "Slurm's limits of %.60s leave it %d GPU%s", whose,
+                 out->gpus_max, out->gpus_max == 1 ? "" : "s");
     out->why = slurm->ahead->why;
 }
 
@@ -413,15 +417,18 @@ static void add_bookings(struct slurm *slurm, const struct firn_launch *launch,
     }
 }
 
-/* The host is told once that the job cannot start before the next answer. */
-static void tell(struct slurm *slurm, firn_job_id id, double until_s)
+/* Fewer GPUs than the job needs are left. */
+static bool is_short(struct slurm *slurm, int needed,
+                     const struct slurm_bounds *bounds)
 {
-    if (slurm->ahead->told.job == id && slurm->ahead->told.until_s == until_s)
-        return;
-    slurm->ahead->told.job = id;
-    slurm->ahead->told.until_s = until_s;
-    slurm_report(slurm,
-                 (struct firn_event){.kind = FIRN_EVENT_BARS, .job = id});
+    size_t n = strlen(slurm->ahead->why);
+    needed = needed > 1 ? needed : 1;
+    if (bounds->gpus_max < 0 || bounds->gpus_max >= needed)
+        return false;
+    if (bounds->gpus_max > 0)
+        snprintf(slurm->ahead->why + n, sizeof slurm->ahead->why - n,
+                 ", and it needs %d", needed);
+    return true;
 }
 
 void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
@@ -441,6 +448,7 @@ void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
         str_copy(account, sizeof account, its->account);
     add_assocs(slurm, user, account, own, out);
     add_qos(slurm, launch, own, out);
+    bool has_few = is_short(slurm, launch->gpus_min, out);
     add_bookings(slurm, launch, out);
     bool is_allowed = slurm_limits_allow(slurm, account);
     if (!is_allowed) {
@@ -449,8 +457,7 @@ void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
                  slurm->partition, account);
         out->why = slurm->ahead->why;
     }
-    if ((is_allowed && out->gpus_max != 0) || own > 0)
+    if ((is_allowed && !has_few) || own > 0)
         return; /* (2) */
-    out->until_s = slurm->ahead->due_s + 1;
-    tell(slurm, id, out->until_s);
+    out->until_s = slurm_now_s(slurm) + again_s;
 }

@@ -54,13 +54,23 @@ static void tell(struct slurm *slurm, firn_job_id id)
 }
 
 /* (2) */
-static double wait_s(struct slurm_bar *bar)
+static double wait_behind_s(int nrefusals)
 {
     double wait = first_s;
-    for (int i = 0; i < bar->nrefusals && wait < longest_s; i++)
+    for (int i = 0; i < nrefusals && wait < longest_s; i++)
         wait *= 2;
-    bar->nrefusals++;
     return fmin(wait, longest_s);
+}
+
+static double wait_s(struct slurm_bar *bar)
+{
+    return wait_behind_s(bar->nrefusals++);
+}
+
+double slurm_bar_next_s(const struct slurm *slurm, firn_job_id id)
+{
+    const struct slurm_bar *bar = find(slurm, id);
+    return wait_behind_s(bar != NULL ? bar->nrefusals : 0);
 }
 
 void slurm_bar_all(struct slurm *slurm, firn_job_id id, double for_s,

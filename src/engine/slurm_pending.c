@@ -1,15 +1,26 @@
 /* slurm_pending.c - what follows from Slurm's reason why a job is pending.
  *
- *     Priority, Resources         it has a place in Slurm's queue, and keeps
- * it: submitted anew it would be the last again. Only if it is the next
- * (Resources), foreign jobs use its GPUs, and enough others have been idle for
- * IDLE_S, so that Slurm has no other job for them, it is
- * withdrawn and goes there ReqNodeNotAvail, Reserved,  Slurm does not start it
- * on these nodes: it BadConstraints ...          gives its GPUs back, and the
- * nodes are barred to it for a minute Assoc..., QOS...            a limit: it
- * gives its GPUs back and may have as many as the limit leaves, or half of
- * them; with no fewer to have, it waits others                      Slurm is at
- * work, or a person holds it
+ *     Priority, Resources
+ *         It has a place in Slurm's queue, and keeps it: submitted anew it
+ *         would be the last again. It is withdrawn and goes elsewhere only if
+ *         it is the next (Resources), foreign jobs use its GPUs, and enough
+ *         others have been idle for IDLE_S, so that Slurm has no other job for
+ *         them.
+ *     ReqNodeNotAvail, May be reserved for other job
+ *         Slurm keeps its GPUs for jobs before it: it has a place in the queue
+ *         too, and keeps it. It goes elsewhere if enough other GPUs have been
+ *         idle for IDLE_S (longer each time), or if a reservation of the site
+ *         is the cause, as far as reservations are known (slurm_ahead.c).
+ *     ReqNodeNotAvail otherwise, Reserved, BadConstraints, ...
+ *         Slurm does not start it on these nodes: it gives its GPUs back, and
+ *         the nodes are barred to it for a while.
+ *     Assoc..., QOS...
+ *         A limit: it gives its GPUs back and may have half of them. A job that
+ *         needs more waits. The limits are read again at once
+ *         (slurm_ahead.c): if the limit is one of those that firn knows, the
+ *         job is submitted again when it has room; else after 2, 4, ... 60 s.
+ *     others
+ *         Slurm is at work, or a person holds it.
  *
  * A reason counts after the job was pending for a while: at first Slurm says
  * "None" or "Priority" of every job.
@@ -18,6 +29,7 @@
  */
 #include "base/log.h"
 #include "engine/slurmwork.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,29 +73,58 @@ static bool is_of_size(const char *reason)
 }
 
 /* Half of the GPUs that a limit refused; 0: the job may not have fewer, since
- * it came back with more than its bar allows. */
+ * it needs more, or came back with more than its bar allows. */
 static int fewer(struct slurm *slurm, const struct slurmjob *job)
 {
     struct firn_bars bars;
+    struct firn_launch launch = {0};
     int most = job->base.held.ngpus;
+    if (slurm->host.launch(slurm->host.arg, job->base.id, &launch) &&
+        most / 2 < launch.gpus_min)
+        return 0;
     bool was_told = slurm_bars(slurm, job->base.id, &bars) &&
                     bars.gpus_max > 0 && bars.gpus_max < most;
     return is_of_size(job->reason) && !was_told ? most / 2 : 0;
 }
 
-/* Foreign jobs use its GPUs, and enough others are idle for good: between two
- * short jobs of others, a GPU is idle until Slurm starts the next. */
-static bool may_go_elsewhere(struct slurm *slurm, struct slurmjob *job)
+/* Its GPUs are used by foreign jobs, or kept for them (`is_kept`), and enough
+ * others are idle for good: between two short jobs of others, a GPU is idle
+ * until Slurm starts the next. Idle GPUs may be kept for other jobs too, so a
+ * job that was moved by that is moved later the next time. */
+static bool may_go_elsewhere(struct slurm *slurm, struct slurmjob *job,
+                             bool is_kept)
 {
-    double now_s = slurm_now_s(slurm);
-    if (!slurm_is_taken(slurm, &job->base.held) ||
+    double now_s = slurm_now_s(slurm), for_s = IDLE_S;
+    if ((!is_kept && !slurm_is_taken(slurm, &job->base.held)) ||
         idle_elsewhere(slurm, job) < job->base.held.ngpus) {
         job->idle_since_s = 0;
         return false;
     }
     if (job->idle_since_s <= 0)
         job->idle_since_s = now_s;
-    return now_s - job->idle_since_s >= IDLE_S;
+    if (is_kept)
+        for_s = fmax(for_s, slurm_bar_next_s(slurm, job->base.id));
+    return now_s - job->idle_since_s >= for_s;
+}
+
+/* A reservation of the site is the cause, which Slurm calls by the same words
+ * as GPUs that it keeps for a job of higher priority. */
+static bool is_booked(struct slurm *slurm, const struct slurmjob *job)
+{
+    struct slurm_bounds bounds;
+    struct firn_launch launch = {0};
+    if (!slurm->host.launch(slurm->host.arg, job->base.id, &launch))
+        return false;
+    slurm->barred.n = 0;
+    for (size_t i = 0; i < (slurm->hosts.n + 63) / 64; i++)
+        vec_add(&slurm->barred, (uint64_t)0);
+    slurm_ahead_bounds(slurm, job->base.id, &launch, &bounds);
+    for (int k = 0; k < job->base.held.nparts && bounds.has_nodes; k++) {
+        firn_node_id node = job->base.held.parts[k].node;
+        if (slurm->barred.at[node / 64] >> node % 64 & 1)
+            return true;
+    }
+    return false;
 }
 
 static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
@@ -91,12 +132,17 @@ static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
     char why[SLURM_EXCERPT];
     enum slurm_pending pending = slurm_pending_of(job->reason);
     firn_job_id id = job->base.id;
+    if (pending == SLURM_WAITS_BEHIND &&
+        (is_booked(slurm, job) ||
+         (is_sure && may_go_elsewhere(slurm, job, true))))
+        pending = SLURM_WAITS_NODES;
     snprintf(why, sizeof why, "Slurm does not start it: %.64s", job->reason);
     bool is_refused = pending == SLURM_WAITS_NODES ||
                       pending == SLURM_WAITS_LIMIT ||
                       pending == SLURM_WAITS_NEVER;
-    bool is_next = !is_refused && is_sure && pending != SLURM_WAITS_PRIORITY;
-    if (job->gives_back || (is_next && may_go_elsewhere(slurm, job))) {
+    bool is_next = !is_refused && is_sure && pending != SLURM_WAITS_PRIORITY &&
+                   pending != SLURM_WAITS_BEHIND;
+    if (job->gives_back || (is_next && may_go_elsewhere(slurm, job, false))) {
         slurm_withdraw(slurm, job);
     } else if (pending == SLURM_WAITS_NODES) {
         slurm_bar_nodes(slurm, id, &job->base.held, why);
@@ -107,6 +153,7 @@ static void look(struct slurm *slurm, struct slurmjob *job, bool is_sure)
             slurm_bar_gpus(slurm, id, gpus, why);
         else
             slurm_bar_all(slurm, id, 0, why);
+        slurm_ahead_soon(slurm);
         give_back(slurm, job, why);
     }
 }

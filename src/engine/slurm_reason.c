@@ -34,6 +34,9 @@ enum slurm_pending slurm_pending_of(const char *reason)
         return SLURM_WAITS_PRIORITY;
     if (strncmp(reason, "Resources", 9) == 0)
         return SLURM_WAITS_RESOURCES;
+    if (strncmp(reason, "ReqNodeNotAvail", 15) == 0 &&
+        strstr(reason, "reserved for other job") != NULL)
+        return SLURM_WAITS_BEHIND;
     if (begins(reason, nodes, sizeof nodes / sizeof *nodes))
         return SLURM_WAITS_NODES;
     if (begins(reason, never, sizeof never / sizeof *never))

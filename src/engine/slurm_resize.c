@@ -178,31 +178,19 @@ static enum firn_status write_files(struct slurm *slurm, struct slurmjob *job,
 {
     struct firn_launch launch = {0};
     struct launchfile file;
-    struct firn_buf text = {0};
-    char name[48];
     if (!slurm->host.launch(slurm->host.arg, job->base.id, &launch))
         return firn_fail(err, FIRN_ENOENT, "there is no job %d", job->base.id);
     roster_launch_begin(&job->base, &launch, &file);
     slurm_variables(slurm, job, &resize->next, &launch, &file);
-    launchfile_write(&file, &text);
-    launchfile_release(&file);
-    snprintf(name, sizeof name, "launch-%lld", (long long)resize->number);
-    int folder = attempt_folder(job->base.folder, job->base.attempt, false);
     enum firn_status status =
-        folder < 0
-            ? firn_fail(err, FIRN_EIO, "the folder of its attempt is gone")
-            : attempt_put(folder, name, (struct firn_bytes){text.at, text.n},
-                          err);
-    failpoint("engine.resize.launch.after");
-    if (status == FIRN_OK)
-        status = resize_put(folder, resize, err);
-    failpoint("engine.resize.after");
-    if (status == FIRN_OK) /* wakes the supervisor where inotify works */
+        roster_resize_write(&job->base, &file, resize, err);
+    launchfile_release(&file);
+    int folder = attempt_folder(job->base.folder, job->base.attempt, false);
+    if (status == FIRN_OK && folder >= 0) /* wakes the supervisor by inotify */
         (void)attempt_request_put(folder, "ask", job->request, NULL);
     failpoint("engine.resize.signal.after");
     if (folder >= 0)
         close(folder);
-    buf_release(&text);
     return status;
 }
 

@@ -376,6 +376,8 @@ void slurm_bar_nodes(struct slurm *slurm, firn_job_id id,
                      const struct firn_alloc *alloc, const char *why);
 /* The node is up again, and barred to no job. */
 void slurm_bars_node(struct slurm *slurm, firn_node_id node);
+/* How long a further refusal of the job would keep it waiting. */
+double slurm_bar_next_s(const struct slurm *slurm, firn_job_id id);
 /* As firn_engine_def.bars. */
 bool slurm_bars(struct slurm *slurm, firn_job_id id, struct firn_bars *out);
 /* Ends bars whose time has come. */
@@ -439,12 +441,14 @@ struct slurm_bounds {
 void slurm_ahead_open(struct slurm *slurm);
 void slurm_ahead_poll(struct slurm *slurm);
 double slurm_ahead_due_s(const struct slurm *slurm);
+/* Reads all again at the next poll: a limit is not as it was known. */
+void slurm_ahead_soon(struct slurm *slurm);
 void slurm_ahead_take(struct slurm *slurm, const struct command_done *done);
 void slurm_ahead_close(struct slurm *slurm);
-/* For a job that may be waiting. Adds nodes to slurm->barred. */
 /* The longest time limit that association and QOS allow a job; 0: any. */
 double slurm_ahead_wall_s(const struct slurm *slurm,
                           const struct firn_launch *launch);
+/* For a job that may be waiting. Adds nodes to slurm->barred. */
 void slurm_ahead_bounds(struct slurm *slurm, firn_job_id id,
                         const struct firn_launch *launch,
                         struct slurm_bounds *out);
@@ -491,7 +495,8 @@ enum slurm_pending {
     SLURM_WAITS_OTHER,
     SLURM_WAITS_PRIORITY,
     SLURM_WAITS_RESOURCES,
-    SLURM_WAITS_NODES, /* not on these nodes */
+    SLURM_WAITS_BEHIND, /* its nodes are kept for other jobs of the queue */
+    SLURM_WAITS_NODES,  /* not on these nodes */
     SLURM_WAITS_LIMIT, /* of an association or a QOS */
     SLURM_WAITS_NEVER, /* not as it was submitted */
 };

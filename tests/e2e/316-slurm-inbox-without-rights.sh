@@ -13,7 +13,7 @@ id=$(cd / && as $ann timeout 240 sbatch --parsable -p inbox -J theirs -o /dev/nu
 wait_why theirs 'Slurm refuses it'
 submit ours 2 "" true
 wait_state ours succeeded # it did not have to wait for the GPUs
-says /jobs/theirs/why 'tried again in' || fail "$(api GET /jobs/theirs/why)"
+says /jobs/theirs/why 'tried again within' || fail "$(api GET /jobs/theirs/why)"
 down KILL
 up_as $keeper --policy fifo --set slurm.inbox=inbox
 wait_why theirs 'Slurm refuses it'

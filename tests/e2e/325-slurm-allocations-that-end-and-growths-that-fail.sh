@@ -1,7 +1,9 @@
 #!/bin/sh
 # Further allocations of a job on Slurm that do not last or do not come. Slurm says
 # that it will end one: its workers leave, a successor is asked for and joined, in
-# one attempt, and the weights equal those of an undisturbed run. A worker that was
+# one attempt, and the weights equal those of an undisturbed run; so, too, when
+# firnd dies between the two. The options of srun in the job file, such as those
+# of a container, are given to every srun of the job. A worker that was
 # to join dies: the job trains on as it was, and its events say so. Slurm refuses a
 # further allocation: the job is restarted for its size, and its events say why.
 FIRND_ENGINE=slurm
@@ -15,7 +17,7 @@ train whole 1 "" "$cnn" $small
 cat >"$tmp/cnn" <<END
 #!/bin/sh
 [ -z "\$FIRN_JOIN_ORDER" ] || [ ! -e "$tmp/dies" ] || exit 3
-[ -e "$tmp/fast" ] || set -- "\$@" --pace 100
+[ -e "$tmp/fast" ] || set -- "\$@" --pace 400
 exec "$cnn" "\$@"
 END
 chmod +x "$tmp/cnn"
@@ -47,7 +49,9 @@ starts()
     # shellcheck disable=SC2086 # words
     submit "$job" 1..2 "elastic: {threads: 4}
 checkpoint: {grace: 10}
-freeze: {rule: off}" "$tmp/cnn" $small "$@"
+freeze: {rule: off}
+slurm: {container: images/cnn.sqsh, options: --container-name=lab}" \
+        "$tmp/cnn" $small "$@"
     wait_state "$job" running
     await "$job does not say that processes can join" says "/jobs/$job" '"join"'
 }
@@ -60,7 +64,7 @@ ends()
 }
 
 # Commands of Slurm, of which sbatch refuses further allocations if it is to.
-mkdir "$tmp/bin"
+mkdir "$tmp/bin" "$tmp/stand"
 for name in squeue scontrol scancel sinfo sacct sacctmgr srun sbatch; do
     real=$(command -v $name) && ln -s "$real" "$tmp/bin/$name"
 done
@@ -76,8 +80,25 @@ cat >"$tmp/bin/sbatch" <<END
 exec "$real" "\$@"
 END
 chmod +x "$tmp/bin/sbatch"
-up --gpus 2x1:v100@16 --policy icefrog --set icefrog.interval=1 \
-    --set icefrog.restart=0 --set slurm.poll=0.1 --set slurm.path="$tmp/bin"
+# srun stands in for one with a plugin for containers (pyxis, enroot): it records
+# its arguments, and does not know the container's options.
+cat >"$tmp/stand/srun" <<END
+#!/bin/sh
+for word in "\$@"; do
+    shift
+    case \$word in
+    --container-*) echo "\$word" >>"$tmp/contained" ;;
+    *) set -- "\$@" "\$word" ;;
+    esac
+done
+exec "$(command -v srun)" "\$@"
+END
+chmod +x "$tmp/stand/srun"
+begin="--policy icefrog --set icefrog.interval=1 --set icefrog.restart=0
+    --set slurm.poll=0.1 --set slurm.path=$tmp/bin"
+PATH=$tmp/stand:$PATH
+# shellcheck disable=SC2086 # words
+up --gpus 2x1:v100@16 $begin
 
 # Slurm will end the further allocation: what it sends before a time limit.
 starts chained
@@ -90,6 +111,28 @@ await "no events tell of the leave and the join" \
     says_event "resized without a stop" 3
 has "1 1:2" || fail "Slurm has $(marks), not the successor"
 [ "$(field chained epoch)" = 1 ] || fail "it was restarted"
+
+# Again, and firnd dies when it has asked for the successor and written the order
+# to leave. The next firnd asks for no third allocation.
+down
+# shellcheck disable=SC2086 # words
+FIRN_FAILPOINT=engine.resize.after up $begin
+is chained state running || wait_state chained running
+pilot=$(timeout 240 squeue -h -t R -o '%i %j' | sed -n 's/ firn:.*:1:1:2$//p')
+timeout 240 scancel --batch --signal=USR1 "$pilot" || fail "no signal"
+dead() { ! kill -0 "$daemon" 2>/dev/null; }
+await "firnd does not reach the failpoint" dead
+wait "$daemon" 2>/dev/null
+daemon=
+# shellcheck disable=SC2086 # words
+up $begin
+await "no events tell of the leave and the join" \
+    says_event "resized without a stop" 5
+has "1 1:3" || fail "Slurm has $(marks), not one successor"
+[ "$(field chained epoch)" = 1 ] || fail "it was restarted"
+[ "$(sort "$tmp/contained" | uniq -c | xargs)" = \
+    "4 --container-image=images/cnn.sqsh 4 --container-name=lab" ] ||
+    fail "options of containers: $(cat "$tmp/contained")"
 touch "$tmp/fast" # the rest is trained by another attempt
 api POST /jobs/chained/hold "" >/dev/null || fail "not held"
 wait_state chained pending

@@ -70,11 +70,25 @@ submit first 1 "slurm: {account: bio, qos: small}" sleep 3000
 wait_state first running
 [ "$(timeout 240 squeue -h -t R -q small -o %l)" = 2:00 ] ||
     fail "its time limit is $(timeout 240 squeue -h -t R -o '%q %l')"
+# A job that needs more GPUs than are left waits here. What first uses is as old
+# as the last answer, so it may be pending in Slurm once before.
 submit two 2 "slurm: {account: bio, qos: small}" sleep 3000
-# It is pending in Slurm once, and then waits here.
-wait_why two "Slurm does not start it: QOSMaxGRESPerUser"
+wait_why two "limits of QOS small for root leave it 1 GPU, and it needs 2"
+# A limit that does not depend on other jobs is known before the first try. With
+# several such jobs nothing is asked twice.
+submit three 3 "slurm: {account: bio, qos: small}" sleep 3000
+wait_why three "limits of QOS small for root leave it 1 GPU, and it needs 3"
+[ "$(field three epoch)" = 0 ] || fail "three was submitted to Slurm"
+tries=$(field two epoch)
+[ "$tries" -le 1 ] || fail "two was submitted $tries times"
+api POST /jobs/three/cancel "" >/dev/null || fail "not cancelled"
+api POST /jobs/first/cancel "" >/dev/null || fail "not cancelled"
+wait_state two running # the limit has room, and firnd has read that
+[ "$(field two epoch)" = $((tries + 1)) ] || fail "two: $(field two epoch) starts"
 api POST /jobs/two/cancel "" >/dev/null || fail "not cancelled"
 wait_state two cancelled
+submit first2 1 "slurm: {account: bio, qos: small}" sleep 3000
+wait_state first2 running
 api POST /jobs 'name: both
 run: [sleep, "3000"]
 gpus: 1..4

@@ -135,7 +135,29 @@ static void a_node_that_slurm_withholds_is_barred(void **state)
 {
     (void)state;
     struct firn_bars bars;
-    keep_pending("n0[0]", "ReqNodeNotAvail, May be reserved for other job");
+    keep_pending("n0[0]", "ReqNodeNotAvail, UnavailableNodes:n0");
+    livehost_await(&host, FIRN_EVENT_LEFT, 0);
+    assert_true(host.engine->bars(host.state, 0, &bars));
+    assert_int_equal(bars.nodes[0], 1);
+}
+
+/* Slurm calls GPUs that it keeps for a job of higher priority by the name of
+ * reserved nodes. */
+static void a_job_behind_others_keeps_its_place(void **state)
+{
+    (void)state;
+    static const char reason[] =
+        "ReqNodeNotAvail, May be reserved for other job";
+    char text[120];
+    struct firn_bars bars;
+    fakeslurm_node("n1", "DOWN", "", "no power");
+    keep_pending("n0[0-1]", reason);
+    snprintf(text, sizeof text, "pending as Slurm job 1: %s", reason);
+    until_trouble(text);
+    livehost_pass_ms(&host, 500); /* many polls */
+    assert_string_equal(fakeslurm_state(1), "PENDING");
+    assert_false(livehost_has_seen(&host, "LEFT"));
+    fakeslurm_node("n1", "IDLE", "", ""); /* there is room elsewhere */
     livehost_await(&host, FIRN_EVENT_LEFT, 0);
     assert_true(host.engine->bars(host.state, 0, &bars));
     assert_int_equal(bars.nodes[0], 1);
@@ -153,6 +175,7 @@ static void reasons_are_told_apart(void **state)
         {"Priority", SLURM_WAITS_PRIORITY},
         {"Resources", SLURM_WAITS_RESOURCES},
         {"ReqNodeNotAvail, UnavailableNodes:n2", SLURM_WAITS_NODES},
+        {"ReqNodeNotAvail, May be reserved for other job", SLURM_WAITS_BEHIND},
         {"Nodes required for job are DOWN, DRAINED or", SLURM_WAITS_NODES},
         {"AssocGrpGRES", SLURM_WAITS_LIMIT},
         {"QOSGrpCpuLimit", SLURM_WAITS_LIMIT},
@@ -250,6 +273,7 @@ int main(int argc, char **argv)
         CASE(a_limit_of_gpus_gives_all_back_and_allows_half),
         CASE(the_reason_of_every_component_counts),
         CASE(a_node_that_slurm_withholds_is_barred),
+        CASE(a_job_behind_others_keeps_its_place),
         CASE(reasons_are_told_apart),
         CASE(the_request_before_the_time_limit_leaves_time_to_work),
         CASE(slurms_times_of_an_attempt_are_reported_once),
