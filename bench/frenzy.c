@@ -6,7 +6,7 @@
  * view to the steps, with an engine that only forecasts: the first, in which
  * plans are made, and one with the cluster full. Beside it the same for sia,
  * which asks about numbers of GPUs. (The paper's Figure 5a: ten times less
- * than Sia.) The first round at 10 000 models is at that bar (0.09 to 0.11 on
+ * than Sia.) The first round at 10 000 models is near that bar (0.10 to 0.12 on
  * a busy machine): it makes the plans of 20 kinds of jobs, about 230 memory
  * predictions and 540 speeds, which are half of its 0.9 million instructions.
  * Core's work around the policy counts too.
