@@ -14,6 +14,7 @@
 #include "engine/shepherd.h"
 #include <firn/policy.h>
 #include <firn/version.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -62,6 +63,20 @@ static int check(struct config *config)
     return 0;
 }
 
+/* Users pass through the state directory and the folders of all jobs, which a
+ * firnd without a launcher may have made for itself alone. */
+static void open_to_users(const char *state)
+{
+    static const char *const folders[] = {"", "/jobs", "/control"};
+    char path[4200];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s%s", state, folders[i]);
+        if (chmod(path, 0711) != 0 && errno != ENOENT)
+            log_warn("users cannot reach their folders in '%s': %s", path,
+                     strerror(errno));
+    }
+}
+
 static int run(struct config *config, int argc, char *const *argv)
 {
     struct firn_error err = {0};
@@ -83,8 +98,8 @@ static int run(struct config *config, int argc, char *const *argv)
         umask(066); /* users pass through folders, and read no file of ours */
     if (ownfolder_make(config->state, OWNFOLDER_STATE, &err) != FIRN_OK)
         return wrong(&err, 2);
-    if (config->launcher != NULL && chmod(config->state, 0711) != 0)
-        log_warn("users cannot reach their folders in '%s'", config->state);
+    if (config->launcher != NULL)
+        open_to_users(config->state);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,
