@@ -30,7 +30,8 @@ about 1.1 the machine was too busy for the trainers to keep up, and no forecast 
 know that.
 
 --bar P ends with status 1 where a mean over all policies is above P percent, or
-the ranges hold less than nine of ten ends (--in-range). Python's standard library only.
+the ranges hold less than nine of ten ends (--in-range). --slower X ends with status 77
+and judges nothing where `slower` is above X. Python's standard library only.
 """
 import argparse
 import atexit
@@ -348,6 +349,8 @@ def arguments():
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--limit", type=float, default=600, help="seconds of one queue")
     parse.add_argument("--bar", type=float, default=0, help="percent; 0: none")
+    parse.add_argument("--slower", type=float, default=0,
+                       help="ends with status 77 if jobs take this many times their time")
     parse.add_argument("--in-range", type=float, default=0.9,
                        help="with --bar: ends that the ranges must hold")
     parse.add_argument("--seconds", type=float, default=1e9,
@@ -402,7 +405,7 @@ def one_policy(args, policy, kind, root):
     with open(os.path.join(folder, "told.json"), "w", encoding="utf-8") as file:
         json.dump({"jobs": jobs, "told": told, "plans": plans}, file)
     firnd.close()
-    return {"jct_s": jct_s, "work_s": work_s, "whatif": whatif, "eta": mean(errors),
+    return {"jct_s": jct_s, "work_s": work_s, "slower": slower, "whatif": whatif, "eta": mean(errors),
             "hits": mean(hits), "plan": mean([abs(e) for e in by_plan])}
 
 
@@ -448,6 +451,12 @@ def main():
     print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, "
           f"plan {plan:.4f}, whatif {whatif:.4f}, ends in the range {hits:.3f}")
     misses = [miss for miss in (eta, plan, whatif) if miss == miss]
+    slower = max(row["slower"] for row in rows.values())
+    if args.slower and slower > args.slower:
+        print(f"# the machine is too busy to tell: jobs trained {slower:.1f} times as long "
+              "as their virtual GPUs take")
+        shutil.rmtree(root)
+        sys.exit(77)
     failed = args.bar and (max(misses) > args.bar / 100 or hits < args.in_range)
     if args.keep or failed:
         print("# state: " + root)

@@ -6,9 +6,9 @@
  * view to the steps, with an engine that only forecasts: the first, in which
  * plans are made, and one with the cluster full. Beside it the same for sia,
  * which asks about numbers of GPUs. (The paper's Figure 5a: ten times less
- * than Sia.) The first round at 10 000 models is at that bar (0.09 to 0.12 on
+ * than Sia.) The first round at 10 000 models is at that bar (0.09 to 0.11 on
  * a busy machine): it makes the plans of 20 kinds of jobs, about 230 memory
- * predictions and 540 speeds, which are half of its 1.1 million instructions.
+ * predictions and 540 speeds, which are half of its 0.9 million instructions.
  * Core's work around the policy counts too.
  */
 #include "core/llmjobs.h"
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MODELS = 4, BATCHES = 5, KINDS = MODELS * BATCHES, RUNS = 3 };
+enum { MODELS = 4, BATCHES = 5, KINDS = MODELS * BATCHES, RUNS = 9 };
 enum { TYPES = 3, GPUS = 44, NODES = 6 }; /* of the cluster */
 
 static struct firn_cluster cluster;

@@ -1,6 +1,8 @@
 /* peakfit.c - predicted peaks of training beside those measured on a GPU.
  *
  *     peakfit                     each family left out of the fit and predicted
+ *     peakfit --all               the same over all rows of both tables, with
+ *                                 quant_memory.csv
  *     peakfit --held              the rows that were not looked at before the
  *                                 model was final
  *     peakfit --rows|--rows-held  each row as a line of CSV, with its terms
@@ -122,7 +124,9 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
     bool is_held =
         strcmp(what, "--held") == 0 || strcmp(what, "--rows-held") == 0;
-    size_t n = peakrows_read(rows, argc > 2 ? argv[2] : path);
+    size_t n = strcmp(what, "--all") == 0
+                   ? peakrows_read_all(rows)
+                   : peakrows_read(rows, argc > 2 ? argv[2] : path);
     if (n == 0)
         return 1;
     if (strncmp(what, "--rows", 6) == 0) {

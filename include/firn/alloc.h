@@ -33,7 +33,8 @@ struct firn_how {
     int passes;   /* sub-batches a step, by gradient accumulation; 0: as
                    * few as memory allows */
     int tensor;   /* GPUs that a layer is split over; 0: none */
-    int parallel; /* enum firn_parallel of firn/parallel.h; 0: the best */
+    int parallel; /* enum firn_parallel of firn/parallel.h, and FIRN_SAVES_* of
+                   * it; 0: the best */
     int stages;   /* of its pipeline; they divide its GPUs. 0: none */
     firn_job_id merged_with; /* the job that it is trained together with;
                               * FIRN_NO_JOB: none */
@@ -94,7 +95,9 @@ FIRN_API int firn_alloc_nodes(const struct firn_alloc *alloc);
 
 /* "n0[0-3] n7[1,3]", "-" for nothing, "~" behind it when shared; before that
  * "/s" when its model is sharded, "/o" when offloaded, "/r" when it computes
- * activations again, "/p4" in four stages, "/p4t2" of two shares each. */
+ * activations again, "/p4" in four stages, "/p4t2" of two shares each; behind
+ * that "+1" or "+2" with that stage of ZeRO, "+r" when it computes activations
+ * again, "+o" with its optimizer on the host, "+1ro" with all three. */
 FIRN_API void firn_alloc_print(const struct firn_alloc *alloc,
                                struct firn_buf *out);
 

@@ -25,12 +25,15 @@ enum firn_can {
     FIRN_CAN_PIPELINE = 256, /* "pipeline": the model in stages */
     FIRN_CAN_JOIN = 512, /* "join": processes come and go between two steps */
     FIRN_CAN_EXECUTORS = 1024, /* "executors": several processes on a GPU */
-    FIRN_CAN_AHEAD = 2048 /* "ahead": waits for its GPUs once it is prepared */
+    FIRN_CAN_AHEAD = 2048, /* "ahead": waits for its GPUs once it is prepared */
+    FIRN_CAN_ZERO = 4096,  /* "zero": stages 1 and 2 of ZeRO */
+    FIRN_CAN_RECOMPUTE = 8192, /* "recompute": activations of layers again */
+    FIRN_CAN_OFFLOAD = 16384   /* "offload": the optimizer on the host */
 };
-enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 4095, FIRN_CAN_WORDS = 12 };
+enum { FIRN_CAN_NONE = 0, FIRN_CAN_ALL = 32767, FIRN_CAN_WORDS = 15 };
 
 /* Bytes that hold every list of words, with the terminator. */
-enum { FIRN_CAN_TEXT = 96 };
+enum { FIRN_CAN_TEXT = 128 };
 
 /* The word of one ability; "?" when `can` is not exactly one. */
 FIRN_API const char *firn_can_name(unsigned can);

@@ -58,6 +58,13 @@ struct firn_merge {
                        * of them than before its training */
 };
 
+/* What the weights of an ended job are expected to save another one. */
+struct firn_after {
+    double gain; /* times less work */
+    int ended;   /* jobs of its task that began with weights of that task and
+                  * have ended: 0, it was never measured to the end */
+};
+
 /* How much of one GPU a job takes up. */
 struct firn_load {
     double util;    /* share of the time the GPU computes, 0..1; or NaN */
@@ -131,6 +138,10 @@ struct firn_forecast_def {
      * be NULL: it never is. */
     bool (*is_guess)(void *state, const struct firn_job *job,
                      const struct firn_job *other);
+    /* What `job`, of which nothing is done, would save by the weights of the
+     * ended job `from`; false: not known. MAY be NULL: never known. */
+    bool (*after)(void *state, firn_job_id from, const struct firn_job *job,
+                  struct firn_after *out);
 };
 
 /* The same, for policies. `way` is borrowed for the call. */
@@ -179,6 +190,12 @@ FIRN_API bool
 firn_view_merge(const struct firn_view *view, const struct firn_job *a,
                 const struct firn_job *b, enum firn_merge_kind kind,
                 const struct firn_way *way, struct firn_merge *out);
+
+/* False too for a job that may not be merged or whose trainer cannot begin with
+ * the weights of another job. */
+FIRN_API bool firn_view_after(const struct firn_view *view, firn_job_id from,
+                              const struct firn_job *job,
+                              struct firn_after *out);
 
 /* What a change of GPUs would cost the job. A cost that is not known: of a
  * restart spec.restart_s, or FIRN_RESTART_GUESS_S where that is not known

@@ -9,6 +9,7 @@
 #ifndef FIRN_PARALLEL_H
 #define FIRN_PARALLEL_H
 #include <firn/itertime.h>
+#include <stdbool.h>
 
 FIRN_C_BEGIN
 
@@ -21,6 +22,45 @@ enum firn_parallel {
     FIRN_PARALLEL_OFFLOAD,  /* sharded, its optimizer on the host */
     FIRN_PARALLEL_RECOMPUTE /* whole copies, activations computed again */
 };
+
+/* What saves memory beside: added to one of the above in `parallel` of struct
+ * firn_how, as plans of language models have it. */
+enum firn_saves {
+    FIRN_SAVES_STATE = 8,      /* ZeRO 1: copies divide the optimizer's state */
+    FIRN_SAVES_GRADIENTS = 16, /* ZeRO 2: and the gradients */
+    FIRN_SAVES_ACTIVATIONS = 32, /* activations are computed again */
+    FIRN_SAVES_HOST = 64,        /* the optimizer is on the host */
+    FIRN_SAVES = 120             /* all of these bits */
+};
+
+/* The enum firn_parallel of such a number. */
+static inline int firn_parallel_kind(int parallel)
+{
+    return parallel & ~(int)FIRN_SAVES;
+}
+
+/* The stage of ZeRO, 0 to 3. */
+static inline int firn_parallel_zero(int parallel)
+{
+    int kind = firn_parallel_kind(parallel);
+    if (kind == FIRN_PARALLEL_SHARDED || kind == FIRN_PARALLEL_OFFLOAD)
+        return 3;
+    if (parallel & FIRN_SAVES_GRADIENTS)
+        return 2;
+    return parallel & FIRN_SAVES_STATE ? 1 : 0;
+}
+
+static inline bool firn_parallel_recomputes(int parallel)
+{
+    return firn_parallel_kind(parallel) == FIRN_PARALLEL_RECOMPUTE ||
+           (parallel & FIRN_SAVES_ACTIVATIONS) != 0;
+}
+
+static inline bool firn_parallel_offloads(int parallel)
+{
+    return firn_parallel_kind(parallel) == FIRN_PARALLEL_OFFLOAD ||
+           (parallel & FIRN_SAVES_HOST) != 0;
+}
 
 /* --- sharded data parallel ------------------------------------------------
  *

@@ -11,8 +11,10 @@
  *             computed again), 12 l q s for attention; times (m + p - 1) / m
  *             for the pipeline with m passes
  *   tensor    4 all-reduces a layer and pass, within the node
- *   data      one all-reduce of the gradients; ZeRO 3 gathers the weights twice
- *             a pass and scatters the gradients
+ *   data      one all-reduce of the gradients. ZeRO 1 scatters the gradients
+ *             and gathers the new weights: as much in one precision. ZeRO 2
+ *             scatters in every pass, ZeRO 3 also gathers the weights twice a
+ *             pass
  *   offload   16 bytes a parameter over 20 GB/s
  *
  * one after the other (llmplan.h has the constants' sources). It has not been

@@ -28,6 +28,9 @@ CAN = (
     "join",
     "executors",
     "ahead",
+    "zero",
+    "recompute",
+    "offload",
 )
 """What a trainer can do when it is ordered to, by firn/can.h."""
 

@@ -42,16 +42,6 @@ static const struct flags_page page = {
 
 static const char *const numbers[] = {"gpu_hours", "jobs", "attempts"};
 
-/* The columns of the first row that are texts: those asked for. */
-static void put_heads(const char *by, char separator, struct firn_buf *out)
-{
-    for (; *by != '\0'; by++)
-        buf_putc(out, *by == ',' ? separator : *by);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        buf_printf(out, "%c%s", separator, numbers[i]);
-    buf_putc(out, '\n');
-}
-
 /* The next of "user,project"; NULL at the end. */
 static const char *next_column(const char **at, char name[16])
 {
@@ -67,7 +57,10 @@ static void put_csv(const json_t *answer, const char *by, struct firn_buf *out)
 {
     const json_t *rows = answer_list(answer, "usage");
     char name[16];
-    put_heads(by, ',', out);
+    buf_puts(out, by); /* the columns that are texts: those asked for */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        buf_printf(out, ",%s", numbers[i]);
+    buf_putc(out, '\n');
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         for (const char *at = by; next_column(&at, name) != NULL;) {

@@ -96,17 +96,6 @@ static void list_model(const struct evaluate_models *m,
     }
 }
 
-static void error_cells(struct table *t, const struct evaluate_error *e,
-                        enum evaluate_quantity q)
-{
-    table_cell(t, evaluate_quantity_name(q));
-    table_cellf(t, "%zu", e->n);
-    table_cellf(t, "%.2f", 100 * e->mean);
-    table_cellf(t, "%.2f", 100 * e->median);
-    table_cellf(t, "%.2f", 100 * e->max);
-    table_cellf(t, "%.4f", e->r2);
-}
-
 void profile_page_errors(const struct profile_results *r, struct firn_buf *out)
 {
     struct table t;
@@ -125,7 +114,12 @@ void profile_page_errors(const struct profile_results *r, struct firn_buf *out)
             if (e->n == 0 || (i == r->n && r->n < 2))
                 continue;
             table_cell(&t, i < r->n ? r->at[i].app : "all");
-            error_cells(&t, e, (enum evaluate_quantity)q);
+            table_cell(&t, evaluate_quantity_name((enum evaluate_quantity)q));
+            table_cellf(&t, "%zu", e->n);
+            table_cellf(&t, "%.2f", 100 * e->mean);
+            table_cellf(&t, "%.2f", 100 * e->median);
+            table_cellf(&t, "%.2f", 100 * e->max);
+            table_cellf(&t, "%.4f", e->r2);
         }
     table_print(&t, out);
     table_release(&t);

@@ -38,11 +38,6 @@ static int failed(const struct firn_error *err)
     return 1;
 }
 
-static const char *kind(const struct firn_profile *p)
-{
-    return p->is_synthetic ? "synthetic" : "measured";
-}
-
 static void print_table(const struct firn_profiles *all, struct firn_buf *out)
 {
     struct firn_buf types = {0};
@@ -62,7 +57,7 @@ static void print_table(const struct firn_profiles *all, struct firn_buf *out)
             worst = fmax(worst, p->gpus[g].fit_mean);
         }
         table_cellf(&t, "%s/%s", p->source, p->app);
-        table_cell(&t, kind(p));
+        table_cell(&t, p->is_synthetic ? "synthetic" : "measured");
         table_cell(&t, types.n > 0 ? types.at : "");
         table_cellf(&t, "%zu", p->stats.nstages);
         if (isnan(worst))

@@ -120,11 +120,6 @@ static enum firn_status need(const struct reader *r, const char *path,
 
 /* --- layer tables --- */
 
-static bool is_share(double x)
-{
-    return x >= 0 && x <= 1;
-}
-
 /* The last component of a path. */
 static const char *base_of(const char *path)
 {
@@ -181,7 +176,7 @@ static void take_layers(struct reader *r, const char *app,
         out->theta[(int)k] = theta;
         out->omega[(int)k] = omega;
         acts[(int)k] = act;
-        is_flops = is_flops && is_share(theta);
+        is_flops = is_flops && theta >= 0 && theta <= 1;
     }
     if (!is_flops)
         memcpy(out->theta, acts, (size_t)out->n * sizeof *acts);

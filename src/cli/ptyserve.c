@@ -151,16 +151,6 @@ static void write_log(const char *at, size_t n)
     }
 }
 
-static void remember(struct server *s, const char *at, size_t n)
-{
-    if (s->past.n > 4 * (size_t)PTY_REPLAY) {
-        size_t skip = s->past.n - PTY_REPLAY;
-        memmove(s->past.at, s->past.at + skip, PTY_REPLAY);
-        s->past.n = PTY_REPLAY;
-    }
-    buf_add(&s->past, at, n);
-}
-
 /* False: there is no more for now. */
 static bool read_terminal(struct server *s)
 {
@@ -169,7 +159,12 @@ static bool read_terminal(struct server *s)
     if (n <= 0)
         return false;
     write_log(room, (size_t)n);
-    remember(s, room, (size_t)n);
+    if (s->past.n > 4 * (size_t)PTY_REPLAY) {
+        size_t skip = s->past.n - PTY_REPLAY;
+        memmove(s->past.at, s->past.at + skip, PTY_REPLAY);
+        s->past.n = PTY_REPLAY;
+    }
+    buf_add(&s->past, room, (size_t)n);
     if (s->client >= 0)
         pty_frame(&s->to_client, 'o', room, (size_t)n);
     if (s->to_client.n > PTY_BEHIND)

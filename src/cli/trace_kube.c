@@ -141,16 +141,6 @@ static void take_value(struct kube *kube, unsigned depth)
         take_time(&pod->start_s, text, false);
 }
 
-static void begin_pod(struct kube *kube)
-{
-    kube->pod = (struct pod){.name = "",
-                             .space = "",
-                             .submit_s = NAN,
-                             .start_s = NAN,
-                             .end_s = NAN,
-                             .number = ++kube->npods};
-}
-
 static void end_pod(struct kube *kube)
 {
     struct pod *pod = &kube->pod;
@@ -182,8 +172,14 @@ static void walk(struct kube *kube)
         } else if (event == JSONREAD_OPEN) {
             bool is_list = in->token.at[0] == '[';
             snprintf(kube->keys[depth], KEY_MAX, "%s", is_list ? "[]" : "");
-            if (!is_list && depth == 3 && strcmp(kube->keys[1], "items") == 0)
-                begin_pod(kube);
+            if (!is_list && depth == 3 && strcmp(kube->keys[1], "items") == 0) {
+                kube->pod = (struct pod){.name = "",
+                                         .space = "",
+                                         .submit_s = NAN,
+                                         .start_s = NAN,
+                                         .end_s = NAN,
+                                         .number = ++kube->npods};
+            }
         } else if (event == JSONREAD_CLOSE) {
             if (depth == 2 && in->token.at[0] == '}' &&
                 strcmp(kube->keys[1], "items") == 0)

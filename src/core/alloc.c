@@ -80,6 +80,17 @@ static void print_part(const struct firn_part *part, struct range *range,
     }
 }
 
+static void print_saves(int parallel, struct firn_buf *out)
+{
+    static const char marks[] = "12ro"; /* in the order of the bits */
+    if ((parallel & FIRN_SAVES) == 0)
+        return;
+    buf_putc(out, '+');
+    for (int i = 0; marks[i] != '\0'; i++)
+        if (parallel & FIRN_SAVES_STATE << i)
+            buf_putc(out, marks[i]);
+}
+
 void firn_alloc_print(const struct firn_alloc *alloc, struct firn_buf *out)
 {
     if (alloc->nparts == 0) {
@@ -95,16 +106,18 @@ void firn_alloc_print(const struct firn_alloc *alloc, struct firn_buf *out)
         print_range(&range, out);
         buf_putc(out, ']');
     }
-    if (alloc->how.parallel == FIRN_PARALLEL_SHARDED)
+    int kind = firn_parallel_kind(alloc->how.parallel);
+    if (kind == FIRN_PARALLEL_SHARDED)
         buf_puts(out, "/s");
-    if (alloc->how.parallel == FIRN_PARALLEL_PIPELINE)
+    if (kind == FIRN_PARALLEL_PIPELINE)
         buf_printf(out, "/p%d", alloc->how.stages);
-    if (alloc->how.parallel == FIRN_PARALLEL_PIPELINE && alloc->how.tensor > 1)
+    if (kind == FIRN_PARALLEL_PIPELINE && alloc->how.tensor > 1)
         buf_printf(out, "t%d", alloc->how.tensor);
-    if (alloc->how.parallel == FIRN_PARALLEL_OFFLOAD)
+    if (kind == FIRN_PARALLEL_OFFLOAD)
         buf_puts(out, "/o");
-    if (alloc->how.parallel == FIRN_PARALLEL_RECOMPUTE)
+    if (kind == FIRN_PARALLEL_RECOMPUTE)
         buf_puts(out, "/r");
+    print_saves(alloc->how.parallel, out);
     if (alloc->is_shared)
         buf_putc(out, '~');
 }

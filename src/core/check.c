@@ -81,6 +81,11 @@ static const char *unable(const struct firn_job *job,
          "would be split in tensors, which its trainer cannot"},
         {FIRN_CAN_SHARDED, "would be sharded, which its trainer cannot"},
         {FIRN_CAN_PIPELINE, "would run in stages, which its trainer cannot"},
+        {FIRN_CAN_ZERO, "would run with ZeRO, which its trainer cannot"},
+        {FIRN_CAN_RECOMPUTE,
+         "would compute activations again, which its trainer cannot"},
+        {FIRN_CAN_OFFLOAD,
+         "would have its optimizer on the host, which its trainer cannot"},
         {FIRN_CAN_PARTNER, "would be merged, which its trainer cannot"},
         {FIRN_CAN_AFTER,
          "would start from another's weights, which its trainer cannot"},
@@ -181,20 +186,16 @@ static const char *badly_merged(const struct firn_plan *plan,
                : "would be merged with a job it cannot be trained with";
 }
 
-/* No job is merged with a job and starts from the weights of the same one,
- * which would have to run and to have ended. */
-static bool is_zeroed(const struct firn_how *how)
-{
-    return how->merged_with == 0 && how->after == 0;
-}
-
 static const char *wrong(const struct firn_plan *plan,
                          const struct firn_step *step)
 {
     const char *what = NULL;
     if (step->to->nparts > 0) {
         what = malformed(&plan->state->cluster, step->to);
-        if (what == NULL && is_zeroed(&step->to->how))
+        /* No job is merged with a job and starts from the weights of the same
+         * one, which would have to run and to have ended. */
+        if (what == NULL && step->to->how.merged_with == 0 &&
+            step->to->how.after == 0)
             what = "has a zeroed `how`, which names job 0 as its partner: "
                    "start from FIRN_HOW_AS_SUBMITTED";
         if (what == NULL)

@@ -128,13 +128,6 @@ static void note_start(struct survey *s, const yaml_event_t *event)
     s->depth++;
 }
 
-static void note_end(struct survey *s)
-{
-    s->depth--;
-    if (s->depth == 1)
-        s->is_key = true; /* a value ended (a key that is a list is refused) */
-}
-
 /* Why this event cannot be in a cluster file, or NULL. */
 static const char *judge(void *arg, const yaml_event_t *event)
 {
@@ -153,7 +146,8 @@ static const char *judge(void *arg, const yaml_event_t *event)
         return s->depth > DEPTH_MAX ? "nested too deeply" : NULL;
     case YAML_MAPPING_END_EVENT:
     case YAML_SEQUENCE_END_EVENT:
-        note_end(s);
+        if (--s->depth == 1) /* a value ended (a list as key is refused) */
+            s->is_key = true;
         return NULL;
     case YAML_ALIAS_EVENT:
         return "aliases are not used in cluster files";

@@ -160,7 +160,9 @@ size_t firn_view_llm_ways(const struct firn_view *view,
     if (forecast == NULL || forecast->llm_ways == NULL)
         return 0;
     size_t n = forecast->llm_ways(view->forecaster, job, out, max), kept = 0;
-    if (firn_job_can(job, FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES))
+    if (firn_job_can(job, FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES |
+                              FIRN_CAN_ZERO | FIRN_CAN_RECOMPUTE |
+                              FIRN_CAN_OFFLOAD))
         return n;
     for (size_t i = 0; i < n && i < max; i++)
         if (!is_beyond(job, &out[i].way))
@@ -176,8 +178,11 @@ unsigned firn_view_parallels(const struct firn_view *view,
         return 0;
     unsigned all = forecast->parallels(view->forecaster, job), can = all;
     if (!firn_job_can(job, FIRN_CAN_SHARDED))
-        can &= ~(1u << FIRN_PARALLEL_SHARDED | 1u << FIRN_PARALLEL_OFFLOAD |
-                 1u << FIRN_PARALLEL_RECOMPUTE);
+        can &= ~(1u << FIRN_PARALLEL_SHARDED | 1u << FIRN_PARALLEL_OFFLOAD);
+    if (!firn_job_can(job, FIRN_CAN_OFFLOAD))
+        can &= ~(1u << FIRN_PARALLEL_OFFLOAD);
+    if (!firn_job_can(job, FIRN_CAN_RECOMPUTE))
+        can &= ~(1u << FIRN_PARALLEL_RECOMPUTE);
     if (!firn_job_can(job, FIRN_CAN_PIPELINE))
         can &= ~(1u << FIRN_PARALLEL_PIPELINE);
     /* Without any of its ways the job is run as submitted. */
@@ -195,6 +200,16 @@ bool firn_view_merge(const struct firn_view *view, const struct firn_job *a,
         (kind == FIRN_MERGE_AFTER && !firn_job_can(b, FIRN_CAN_AFTER)))
         return false;
     return forecast->merge(view->forecaster, a, b, kind, way, view->now_s, out);
+}
+
+bool firn_view_after(const struct firn_view *view, firn_job_id from,
+                     const struct firn_job *job, struct firn_after *out)
+{
+    const struct firn_forecast_def *forecast = view->forecast;
+    if (forecast == NULL || forecast->after == NULL || from == FIRN_NO_JOB ||
+        !job->spec.may_merge || !firn_job_can(job, FIRN_CAN_AFTER))
+        return false;
+    return forecast->after(view->forecaster, from, job, out);
 }
 
 struct firn_costs firn_view_costs(const struct firn_view *view,

@@ -317,7 +317,9 @@ double outlook_fit(const struct forecaster *f, const struct outlook *o,
     }
     if (o->is_llm) {
         struct llmspot spot = llmjobs_packed(c, type, way->gpus, way->nodes);
-        struct llmhow how = {way->tensor, way->parallel, way->passes};
+        struct llmhow how = {.tensor = way->tensor,
+                             .parallel = way->parallel,
+                             .passes = way->passes};
         return llmjobs_expect(&o->llm, &spot, how, NULL);
     }
     if (o->app.profile != NULL)

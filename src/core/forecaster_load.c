@@ -178,7 +178,9 @@ static struct firn_load prior_of(const struct forecaster *f,
         double need_gib = load.mem_gib;
         struct llmspot spot =
             llmjobs_packed(f->priors.cluster, way->type, way->gpus, way->nodes);
-        struct llmhow how = {way->tensor, way->parallel, way->passes};
+        struct llmhow how = {.tensor = way->tensor,
+                             .parallel = way->parallel,
+                             .passes = way->passes};
         llmjobs_expect(&o->llm, &spot, how, &need_gib);
         load.mem_gib = is_said ? load.mem_gib : need_gib;
     }

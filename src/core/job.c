@@ -66,10 +66,11 @@ unsigned firn_job_lacks(const struct firn_job *job, const struct firn_how *how)
     unsigned need = 0;
     need |= how->passes > 1 ? FIRN_CAN_PASSES : 0u;
     need |= how->tensor > 1 ? FIRN_CAN_TENSOR : 0u;
-    need |= how->parallel == FIRN_PARALLEL_SHARDED ||
-                    how->parallel > FIRN_PARALLEL_PIPELINE
-                ? FIRN_CAN_SHARDED
-                : 0u;
+    int zero = firn_parallel_zero(how->parallel);
+    need |= zero == 3 ? FIRN_CAN_SHARDED : 0u;
+    need |= zero == 1 || zero == 2 ? FIRN_CAN_ZERO : 0u;
+    need |= firn_parallel_recomputes(how->parallel) ? FIRN_CAN_RECOMPUTE : 0u;
+    need |= firn_parallel_offloads(how->parallel) ? FIRN_CAN_OFFLOAD : 0u;
     need |= how->stages > 1 ? FIRN_CAN_PIPELINE : 0u;
     need |= how->merged_with != FIRN_NO_JOB ? FIRN_CAN_PARTNER : 0u;
     need |= how->after != FIRN_NO_JOB ? FIRN_CAN_AFTER : 0u;

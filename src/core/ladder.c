@@ -60,24 +60,6 @@ bool ladder_precedes(const struct ladder *ladder, int a, int b)
     return c != 0 ? c < 0 : at[a].id < at[b].id;
 }
 
-static void add_waiting(struct ladder *ladder, const struct firn_job *job,
-                        double key)
-{
-    struct ladder_class *c = class_of(ladder, job->spec.gpus);
-    treap_insert(&ladder->pool, &c->root, job->slot, key, job->id,
-                 job->spec.gpus);
-    if (c->first == TREAP_NONE || ladder_precedes(ladder, job->slot, c->first))
-        c->first = job->slot; /* (4) */
-}
-
-static void remove_waiting(struct ladder *ladder, const struct firn_job *job)
-{
-    struct ladder_class *c = class_of(ladder, job->spec.gpus);
-    treap_remove(&ladder->pool, &c->root, job->slot);
-    if (c->first == job->slot)
-        c->first = treap_first(&ladder->pool, c->root); /* (4) */
-}
-
 void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
                 double now_s, bool runs)
 {
@@ -85,7 +67,12 @@ void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
     vec_reserve(&ladder->is_running, slot + 1);
     ladder->is_running.at[slot] = runs;
     if (!runs) {
-        add_waiting(ladder, job, key);
+        struct ladder_class *c = class_of(ladder, job->spec.gpus);
+        treap_insert(&ladder->pool, &c->root, job->slot, key, job->id,
+                     job->spec.gpus);
+        if (c->first == TREAP_NONE ||
+            ladder_precedes(ladder, job->slot, c->first))
+            c->first = job->slot; /* (4) */
     } else if (ladder->has_contest) {
         double stored = ladder->counts_down ? key + now_s : key; /* (2) */
         treap_insert(&ladder->pool, &ladder->running, job->slot, stored,
@@ -95,9 +82,12 @@ void ladder_add(struct ladder *ladder, const struct firn_job *job, double key,
 
 void ladder_remove(struct ladder *ladder, const struct firn_job *job)
 {
-    if (!ladder->is_running.at[job->slot])
-        remove_waiting(ladder, job);
-    else if (ladder->has_contest)
+    if (!ladder->is_running.at[job->slot]) {
+        struct ladder_class *c = class_of(ladder, job->spec.gpus);
+        treap_remove(&ladder->pool, &c->root, job->slot);
+        if (c->first == job->slot)
+            c->first = treap_first(&ladder->pool, c->root); /* (4) */
+    } else if (ladder->has_contest)
         treap_remove(&ladder->pool, &ladder->running, job->slot);
 }
 

@@ -29,16 +29,21 @@
  * A model that firn/llm.h does not have (one with a config.json among them),
  * and a way of training that firn/memory.h does not have, go by firn/peak.h and
  * firn/peakplan.h. Their splits are t x d x ZeRO stage x passes: the stage that
- * the user says, or else none and the third (FSDP) if the trainer can; the
- * passes that the user says, or else the fewest that fit. Samples of a step are
- * the same for all. Frenzy's formula says nothing of these: their MARP figure
- * is ours. spec.mem_ratio, what was seen of a model over what was predicted,
- * scales all of their memory but the CUDA context.
+ * the user says, or else none and those that the trainer can (1 and 2: "zero";
+ * 3, FSDP: "sharded"); the passes that the user says, or else the fewest that
+ * fit. Where no number of passes fits, activations are computed again, or the
+ * optimizer goes to the host, or both: if the trainer can and the user says
+ * nothing of it. At equal speed the lower stage goes first. Samples of a step
+ * are the same for all. Frenzy's formula says nothing of these: their MARP
+ * figure is ours.
  *
- * A model of firn/llm.h whose user says its precision, and not Megatron's, has
- * its splits and speed as before, but the memory that `firn memory` prints:
- * firn/peak.h's, which was measured in these precisions. What is not said of
- * the optimizer is AdamW tensor by tensor there too.
+ * spec.mem_ratio, what was seen of a model over what was predicted, scales all
+ * of its memory but the CUDA context, whichever header predicts it. Frenzy's
+ * formula counts until then: a model that was seen goes by our figure.
+ *
+ * A model of firn/llm.h whose user says its precision has its splits and speed
+ * as before, but the memory that `firn memory` prints: firn/peak.h's. What is
+ * not said of the optimizer is AdamW tensor by tensor there too.
  *
  * Left out: pipelines; for the other models ZeRO and passes.
  */
@@ -58,14 +63,27 @@
 /* Numbers of passes up to this one are all tried. */
 enum { PASSES_TRIED = 4096 };
 
-/* The stages of ZeRO that copies may have: the one its user says; else none, or
- * the third where its trainer can (FSDP). */
+/* The stages of ZeRO that copies may have: the one its user says; else none,
+ * and those that its trainer can, of which the third is FSDP's too. */
 static unsigned zeros_of(const struct firn_job_spec *spec,
                          const struct firn_peak_job *peak)
 {
     if (spec->training.zero > 0)
         return 1U << peak->zero;
-    return spec->cannot & FIRN_CAN_SHARDED ? 1 : 1 | 8;
+    return 1U | (spec->cannot & FIRN_CAN_SHARDED ? 0U : 8U) |
+           (spec->cannot & FIRN_CAN_ZERO ? 0U : 2U | 4U);
+}
+
+/* What may be ordered to save memory: where the user says nothing of it, and
+ * the trainer can. */
+static int saves_of(const struct firn_job_spec *spec)
+{
+    const struct firn_training *said = &spec->training;
+    bool recomputes = !(spec->cannot & FIRN_CAN_RECOMPUTE);
+    bool offloads = !(spec->cannot & FIRN_CAN_OFFLOAD);
+    return (recomputes && said->checkpointing == 0 ? FIRN_SAVES_ACTIVATIONS
+                                                   : 0) |
+           (offloads && said->offload == 0 ? FIRN_SAVES_HOST : 0);
 }
 
 /* A model of firn/arch.h, or a way of training that firn/memory.h lacks. */
@@ -82,11 +100,12 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
     firn_training_peak(&spec->training, peak);
     out->is_peak = true;
     out->zeros = zeros_of(spec, peak);
+    out->has_said_zero = spec->training.zero > 0;
+    out->saves = saves_of(spec);
     out->cannot = spec->cannot;
     out->passes = spec->training.accumulation;
     if (out->passes == 0 && (spec->cannot & FIRN_CAN_PASSES))
         out->passes = 1;
-    out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
     peak->zero = 0;
     out->job.shape = (struct firn_llm_shape){.hidden = peak->arch.hidden,
                                              .layers = peak->arch.layers,
@@ -99,8 +118,7 @@ static bool read_arch(struct llmjob *out, const struct firn_job_spec *spec)
 static void read_counts(struct llmjob *out, const struct firn_job_spec *spec)
 {
     struct firn_peak_job *peak = &out->peak;
-    if (spec->training.precision == 0 ||
-        out->job.precision == FIRN_PRECISION_MEGATRON)
+    if (spec->training.precision == 0)
         return;
     peak->arch = firn_arch_of_shape(&out->job.shape);
     peak->seq = spec->seq;
@@ -108,7 +126,6 @@ static void read_counts(struct llmjob *out, const struct firn_job_spec *spec)
     peak->is_eager = out->job.attention == FIRN_ATTENTION_EAGER;
     if (spec->training.optimizer == 0)
         peak->optimizer = FIRN_OPT_ADAMW;
-    out->mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1;
     out->is_counted = firn_peak_check(peak, NULL) == FIRN_OK;
 }
 
@@ -119,6 +136,8 @@ static bool read_spec(struct llmjob *out, const struct firn_job_spec *spec)
         .job = {.seq = spec->seq, .micro_batch = 1},
         .batch = spec->batch,
         .ref_samples_s = 1,
+        .is_seen = spec->mem_ratio > 0,
+        .mem_ratio = spec->mem_ratio > 0 ? spec->mem_ratio : 1,
     };
     if (spec->seq <= 0 || spec->batch <= 0)
         return false;
@@ -275,7 +294,7 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
 /* --- one split ----------------------------------------------------------- */
 
 struct split {
-    int t, d, zero, passes, micro_batch;
+    int t, d, zero, saves, passes, micro_batch;
     double samples_s, need_gib;
     double expected_gib; /* with the CUDA context */
     double tensors_gib, high_gib, reserved_gib;
@@ -309,6 +328,10 @@ static struct firn_peak_job peak_of(const struct llmjob *llm,
     peak.micro_batch = split->micro_batch;
     peak.micro_batches = split->passes;
     peak.keeps_gradients = split->passes > 1;
+    if (split->saves & FIRN_SAVES_ACTIVATIONS)
+        peak.recompute = FIRN_RECOMPUTE_LAYERS;
+    if (split->saves & FIRN_SAVES_HOST)
+        peak.offloads_optimizer = true;
     return peak;
 }
 
@@ -341,13 +364,14 @@ static void need_by_memory(const struct llmjob *llm, struct split *split)
     }
     struct firn_memory_job job = part_of(llm, split->t, split->d);
     struct firn_memory m = firn_memory_of(&job, NULL);
-    double context_mib = m.device_mib - m.high_mib;
+    double context_mib = m.device_mib - m.high_mib, ratio = llm->mem_ratio;
     split->micro_batch = job.micro_batch;
-    split->need_gib = m.device_mib / MIB_PER_GIB;
-    split->expected_gib = (m.reserved_mib + context_mib) / MIB_PER_GIB;
-    split->tensors_gib = m.expected_mib / MIB_PER_GIB;
-    split->high_gib = m.high_mib / MIB_PER_GIB;
-    split->reserved_gib = m.reserved_mib / MIB_PER_GIB;
+    /* At ratio 1 device_mib to the last bit. */
+    split->need_gib = (m.device_mib + (ratio - 1) * m.high_mib) / MIB_PER_GIB;
+    split->expected_gib = (ratio * m.reserved_mib + context_mib) / MIB_PER_GIB;
+    split->tensors_gib = ratio * m.expected_mib / MIB_PER_GIB;
+    split->high_gib = ratio * m.high_mib / MIB_PER_GIB;
+    split->reserved_gib = ratio * m.reserved_mib / MIB_PER_GIB;
 }
 
 static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
@@ -404,12 +428,25 @@ static void fit_passes(const struct llmjob *llm, const struct llmspot *spot,
     }
 }
 
+/* Is the stage the one that `how` says, of several copies? */
+static bool is_stage(const struct llmjob *llm, int zero, struct llmhow how)
+{
+    bool may = llm->zeros >> zero & 1;
+    int kind = firn_parallel_kind(how.parallel);
+    int ordered = firn_parallel_zero(how.parallel);
+    if (how.is_open)
+        return may;
+    if (kind == FIRN_PARALLEL_SHARDED && (llm->zeros & 8))
+        return zero == 3;
+    if (kind == FIRN_PARALLEL_DATA && (llm->zeros & 7))
+        return may && zero < 3 && (llm->has_said_zero || zero == ordered);
+    return may && (llm->has_said_zero || zero == 0 || zero == 3);
+}
+
 /* May it be split t ways with this stage, as `how` says? */
 static bool is_wanted(const struct llmjob *llm, const struct split *split,
                       struct llmhow how)
 {
-    bool is_sharded = split->d > 1 && split->zero == 3;
-    unsigned zeros = llm->zeros;
     if (how.tensor > 0 && split->t != how.tensor)
         return false;
     if (!llm->is_peak)
@@ -418,21 +455,38 @@ static bool is_wanted(const struct llmjob *llm, const struct split *split,
         return false;
     if (split->d == 1) /* nothing to divide: one stage is as good as another */
         return split->zero == 0;
-    if (how.parallel == FIRN_PARALLEL_SHARDED && (zeros & 8))
-        return is_sharded;
-    if (how.parallel == FIRN_PARALLEL_DATA && (zeros & 7))
-        return (zeros >> split->zero & 1) && !is_sharded;
-    return zeros >> split->zero & 1;
+    return is_stage(llm, split->zero, how);
 }
 
-static void measure(const struct llmjob *llm, const struct llmspot *spot,
-                    struct llmhow how, struct split *split)
+/* What may be saved, the cheapest first: its activations are computed again, or
+ * its optimizer goes to the host, or both. -1 behind the last. */
+static int nth_saves(const struct llmjob *llm, int n)
 {
-    if (llm->is_peak)
+    static const int all[] = {0, FIRN_SAVES_ACTIVATIONS, FIRN_SAVES_HOST,
+                              FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((all[i] & ~llm->saves) == 0 && n-- == 0)
+            return all[i];
+    return -1;
+}
+
+/* The first of these with which it fits; as `how` says where that is decided.
+ */
+static void fit_saves(const struct llmjob *llm, const struct llmspot *spot,
+                      struct llmhow how, struct split *split)
+{
+    int saves = 0;
+    split->saves = how.parallel & (FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST);
+    if (!how.is_open) {
         fit_passes(llm, spot, how.passes, split);
-    else
-        need_by_memory(llm, split);
-    split->samples_s = samples_s(llm, spot, split);
+        return;
+    }
+    for (int n = 0; (saves = nth_saves(llm, n)) >= 0; n++) {
+        split->saves = saves;
+        fit_passes(llm, spot, how.passes, split);
+        if (fits(spot, split->need_gib))
+            return;
+    }
 }
 
 /* The fastest split of those that fit, of those that `how` allows; samples_s is
@@ -448,7 +502,11 @@ static struct split best_split(const struct llmjob *llm,
             struct split at = {.t = t, .d = spot->gpus / t, .zero = zero};
             if (!can_split(llm, spot->gpus, t) || !is_wanted(llm, &at, how))
                 continue;
-            measure(llm, spot, how, &at);
+            if (llm->is_peak)
+                fit_saves(llm, spot, how, &at);
+            else
+                need_by_memory(llm, &at);
+            at.samples_s = samples_s(llm, spot, &at);
             bool is_given = crawls && how.tensor > 0;
             if (!fits(spot, is_given ? at.expected_gib : at.need_gib))
                 at.samples_s *= crawls ? SPILL : 0;
@@ -458,7 +516,7 @@ static struct split best_split(const struct llmjob *llm,
     return best;
 }
 
-static const struct llmhow any_way = {0};
+static const struct llmhow any_way = {.is_open = true};
 
 /* More GPUs than samples: those beyond the batch have nothing to do. */
 static struct llmspot useful(const struct llmjob *llm, struct llmspot spot)
@@ -494,6 +552,7 @@ static struct llmplan plan_of(const struct split *split, firn_type_id type)
                             .t = split->t,
                             .d = split->d,
                             .zero = split->zero,
+                            .saves = split->saves,
                             .passes = split->passes,
                             .micro_batch = split->micro_batch,
                             .samples_s = split->samples_s,
@@ -508,7 +567,7 @@ bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
 {
     struct split at = best_split(llm, spot, how, true);
     *out = plan_of(&at, -1);
-    return llm->is_peak && at.need_gib > 0;
+    return at.need_gib > 0;
 }
 
 /* --- the job ------------------------------------------------------------- */
@@ -569,13 +628,37 @@ static int by_efficiency(const void *a, const void *b)
         return p->samples_s_gpu > q->samples_s_gpu ? -1 : 1;
     if (p_gpus != q_gpus)
         return p_gpus < q_gpus ? -1 : 1;
+    if (p->zero != q->zero)
+        return p->zero < q->zero ? -1 : 1;
     if (p->room_gib != q->room_gib)
         return p->room_gib > q->room_gib ? -1 : 1;
     if (p->type != q->type)
         return p->type < q->type ? -1 : 1;
-    if (p->t != q->t)
-        return p->t < q->t ? -1 : 1;
-    return (p->zero > q->zero) - (p->zero < q->zero);
+    return (p->t > q->t) - (p->t < q->t);
+}
+
+/* Most models have a few dozen plans: pointers to those are moved, as qsort
+ * takes three times as long. */
+static void sort_plans(struct llmplans *plans)
+{
+    enum { FEW = 48 };
+    struct llmplan copy[FEW];
+    const struct llmplan *order[FEW];
+    if (plans->n > FEW) {
+        qsort(plans->at, plans->n, sizeof *plans->at, by_efficiency);
+        return;
+    }
+    if (plans->n < 2)
+        return;
+    memcpy(copy, plans->at, plans->n * sizeof *copy);
+    for (size_t n = 0; n < plans->n; n++) {
+        size_t at = n;
+        for (; at > 0 && by_efficiency(&copy[n], order[at - 1]) < 0; at--)
+            order[at] = order[at - 1];
+        order[at] = &copy[n];
+    }
+    for (size_t i = 0; i < plans->n; i++)
+        plans->at[i] = *order[i];
 }
 
 static bool has_gpus(const struct llmgpus *of, int t, int d)
@@ -589,7 +672,8 @@ static void add_plan(struct llmplans *out, const struct llmjob *llm,
 {
     struct llmspot spot = llmjobs_packed_on(of, split->t * split->d, 0);
     struct llmplan plan = plan_of(split, type);
-    plan.marp_gib = llm->is_peak ? split->need_gib : split->marp_gib;
+    bool has_formula = !llm->is_peak && !llm->is_seen;
+    plan.marp_gib = has_formula ? split->marp_gib : split->need_gib;
     if (!fits(&spot, plan.need_gib) && !fits(&spot, plan.marp_gib))
         return;
     plan.samples_s = samples_s(llm, &spot, split);
@@ -598,27 +682,38 @@ static void add_plan(struct llmplans *out, const struct llmjob *llm,
     vec_add(out, plan);
 }
 
-/* Adds the split with the fewest passes that fit to every type that has the
- * GPUs. Memory does not depend on the type and is predicted once. */
+/* Adds the split to the types of `left` that it fits with the fewest passes,
+ * and takes those off `left`. Memory does not depend on the type and is
+ * predicted once. */
 static void add_passes(struct llmplans *out, const struct llmjob *llm,
-                       const struct llmgpus *of, int ntypes,
+                       const struct llmgpus *of, uint32_t *left,
                        struct split *split)
 {
     int mine = llm->batch / split->d, passes = 0;
+    while (*left != 0 && (passes = next_passes(llm, mine, passes)) > 0) {
+        need_by_peak(llm, split, passes);
+        for (uint32_t types = *left; types != 0; types &= types - 1) {
+            int type = __builtin_ctz(types);
+            struct llmspot spot = {.mem_gib = of[type].mem_gib};
+            if (!fits(&spot, split->need_gib))
+                continue;
+            add_plan(out, llm, &of[type], type, split);
+            *left &= ~((uint32_t)1 << type);
+        }
+    }
+}
+
+/* Of each type that has the GPUs one plan: with the least that it has to save.
+ */
+static void add_saves(struct llmplans *out, const struct llmjob *llm,
+                      const struct llmgpus *of, int ntypes, struct split *split)
+{
     uint32_t left = 0;
     for (int type = 0; type < ntypes; type++)
         if (has_gpus(&of[type], split->t, split->d))
             left |= (uint32_t)1 << type;
-    while (left != 0 && (passes = next_passes(llm, mine, passes)) > 0) {
-        need_by_peak(llm, split, passes);
-        for (int type = 0; type < ntypes; type++) {
-            struct llmspot spot = {.mem_gib = of[type].mem_gib};
-            if (!(left >> type & 1) || !fits(&spot, split->need_gib))
-                continue;
-            add_plan(out, llm, &of[type], type, split);
-            left &= ~((uint32_t)1 << type);
-        }
-    }
+    for (int n = 0; left != 0 && (split->saves = nth_saves(llm, n)) >= 0; n++)
+        add_passes(out, llm, of, &left, split);
 }
 
 static void add_plans(struct llmplans *out, const struct llmjob *llm,
@@ -628,7 +723,7 @@ static void add_plans(struct llmplans *out, const struct llmjob *llm,
     if (llm->is_peak) {
         for (split.zero = 0; split.zero <= 3; split.zero++)
             if (is_wanted(llm, &split, any_way))
-                add_passes(out, llm, of, ntypes, &split);
+                add_saves(out, llm, of, ntypes, &split);
         return;
     }
     bool is_known = false;
@@ -679,12 +774,12 @@ struct llmplans llmjobs_plans(const struct llmjob *llm,
     struct llmplans out = {0};
     struct reach reach;
     find_reach(&reach, cluster, types, gpus_max);
+    vec_reserve(&out, 32);
     for (int t = 1; t <= reach.node && llm->job.shape.heads % t == 0; t *= 2)
         for (int d = 1; d <= llm->batch && d <= reach.most / t; d++)
             if (llm->batch % d == 0 && t * d >= gpus_min)
                 add_plans(&out, llm, reach.of, reach.ntypes, t, d);
-    if (out.n > 1)
-        qsort(out.at, out.n, sizeof *out.at, by_efficiency);
+    sort_plans(&out);
     return out;
 }
 
@@ -705,7 +800,8 @@ static void add_miss(struct missing *to, const struct llmmiss *miss)
         to->out[at] = *miss;
 }
 
-/* The way with the most passes, on the largest type that has the GPUs. */
+/* The way with the most passes and all that may be saved, on the largest type
+ * that has the GPUs. */
 static void try_miss(struct missing *to, const struct llmjob *llm,
                      const struct reach *reach, struct split *split)
 {
@@ -715,6 +811,7 @@ static void try_miss(struct missing *to, const struct llmjob *llm,
         passes = next;
     if (passes == 0)
         return;
+    split->saves = llm->saves;
     struct firn_peak m = need_by_peak(llm, split, passes);
     double most = 0;
     for (int type = 0; type < reach->ntypes; type++) {
@@ -764,12 +861,22 @@ size_t llmjobs_misses(const struct llmjob *llm,
 
 /* --- as a forecast has them ---------------------------------------------- */
 
-/* The copies divide their weights, or do not; 0: there is no choice. */
+/* What its trainer is told, as in struct firn_how; 0: there is no choice. */
 static int parallel_of(const struct llmjob *llm, const struct llmplan *plan)
 {
-    if (!llm->is_peak || plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
+    int kind = FIRN_PARALLEL_DATA;
+    if (!llm->is_peak)
         return FIRN_PARALLEL_OWN;
-    return plan->zero == 3 ? FIRN_PARALLEL_SHARDED : FIRN_PARALLEL_DATA;
+    bool is_ordered = plan->d > 1 && !llm->has_said_zero;
+    if (is_ordered && plan->zero == 1)
+        kind |= FIRN_SAVES_STATE;
+    else if (is_ordered && plan->zero == 2)
+        kind |= FIRN_SAVES_GRADIENTS;
+    else if (plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
+        kind = FIRN_PARALLEL_OWN;
+    else if (plan->zero == 3)
+        kind = FIRN_PARALLEL_SHARDED;
+    return kind | plan->saves;
 }
 
 size_t llmjobs_ways(const struct llmjob *llm,

@@ -26,18 +26,25 @@ struct llmjob {
                    * a and V are set then */
     bool is_counted; /* firn/peak.h predicts its memory, and nothing else */
     struct firn_peak_job peak; /* the same is not set as in `job`. The members
-                                * below are of jobs with is_peak alone, but for
-                                * mem_ratio */
-    unsigned zeros;   /* ZeRO stages of several copies: bit per stage */
-    int passes;       /* of a step; 0: as few as memory allows */
-    unsigned cannot;  /* FIRN_CAN_*, of its trainer. What its user says of ZeRO
-                       * and passes, such a trainer does by itself */
+                                * below are of jobs with is_peak alone */
+    unsigned zeros;     /* ZeRO stages of several copies: bit per stage */
+    bool has_said_zero; /* the one stage is its user's */
+    int saves;          /* FIRN_SAVES_ACTIVATIONS and _HOST, where its user says
+                         * nothing of them and its trainer can */
+    int passes;         /* of a step; 0: as few as memory allows */
+    unsigned cannot; /* FIRN_CAN_*, of its trainer. What its user says of ZeRO
+                      * and passes, such a trainer does by itself */
+    /* Of all jobs: */
+    bool is_seen;     /* peaks of its model and mode were reported */
     double mem_ratio; /* on all its memory but the CUDA context */
 };
 
-/* How it is split, as far as that is decided; 0: the best there is. */
+/* How it is split, as far as that is decided; 0: the best there is, without
+ * what has to be ordered: stages 1 and 2 of ZeRO, activations computed again,
+ * the optimizer on the host. */
 struct llmhow {
     int tensor, parallel, passes; /* as in struct firn_how */
+    bool is_open; /* any way that its trainer can, as a plan may order it */
 };
 
 /* Where it is, or might be. */
@@ -54,6 +61,7 @@ struct llmplan {
     firn_type_id type;
     int t, d;        /* tensor, data parallel */
     int zero;        /* ZeRO stage; 3 is also FSDP */
+    int saves;       /* FIRN_SAVES_ACTIVATIONS, _HOST: as a plan orders them */
     int passes;      /* of a step */
     int micro_batch; /* samples on one GPU in one pass */
     double samples_s;
@@ -62,8 +70,9 @@ struct llmplan {
     double high_gib;      /* the most that the allocator holds for them */
     double reserved_gib;  /* that the allocator is expected to hold */
     double need_gib;      /* what a GPU must have: high and the CUDA context */
-    double marp_gib;      /* by Frenzy's formula, in 10^9 bytes; of a job that
-                           * firn/peak.h predicts the same as need_gib */
+    double marp_gib;      /* by Frenzy's formula, in 10^9 bytes; the same as
+                           * need_gib of a job that firn/peak.h predicts, and
+                           * of one whose memory was seen */
     double room_gib;      /* that need_gib leaves; 0 when memory is not known */
 };
 
@@ -107,7 +116,7 @@ double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
 double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
                       struct llmhow how, double *need_gib);
 /* What is predicted of each GPU there: the plan that it runs by. False: it
- * cannot be split so, or firn/memory.h predicts it. */
+ * cannot be split so. */
 bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
                     struct llmhow how, struct llmplan *out);
 

@@ -120,7 +120,8 @@ static bool suits(const struct llmjob *llm, const struct firn_cluster *cluster,
     for (int gpus = spec->gpus_min; gpus <= most; gpus++) {
         struct llmspot spot = llmjobs_packed_on(&of, gpus, 0);
         double need = 0;
-        if (llmjobs_expect(llm, &spot, (struct llmhow){0}, &need) > 0)
+        struct llmhow any = {.is_open = true};
+        if (llmjobs_expect(llm, &spot, any, &need) > 0)
             return true;
         *need_gib = need < *need_gib ? need : *need_gib;
     }

@@ -322,7 +322,7 @@ static void add_merges(struct menu *menu)
 
 static void add_parallel(struct menu *menu)
 {
-    enum { WAYS = 256 };
+    enum { WAYS = 512 };
     if (menu->job->spec.seq <= 0) /* no language model */
         return;
     struct firn_llm_way ways[WAYS];

@@ -303,6 +303,16 @@ void round_merged(struct round *round, firn_job_id id, firn_job_id with)
     job->held.how.merged_with = with;
 }
 
+void round_starts(struct round *round, firn_job_id id, double resumes_s,
+                  double now_s)
+{
+    struct firn_job *job = state_job(&round->state, id);
+    if (job == NULL || job->held.nparts == 0)
+        FIRN_BUG("job %d holds no GPUs to start on", id);
+    struct firn_report as = {job->done_s, job->rate, resumes_s};
+    state_report(&round->state, job, &as, now_s);
+}
+
 void round_correct(struct round *round, firn_job_id id, double duration_s,
                    double now_s)
 {
@@ -400,7 +410,9 @@ struct firn_view round_view(struct round *round, double now_s)
                               .scratch = &round->scratch,
                               .state = state,
                               .forecast = round->config.engine->forecast,
-                              .forecaster = round->config.engine_state};
+                              .forecaster = round->config.forecaster != NULL
+                                                ? round->config.forecaster
+                                                : round->config.engine_state};
 }
 
 static void keep_notes(struct round *round, double now_s)

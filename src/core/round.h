@@ -41,6 +41,8 @@ struct round_config {
     uint64_t seed;               /* for policies that draw */
     const struct firn_engine_def *engine;
     void *engine_state;
+    void
+        *forecaster; /* what engine->forecast is called with; NULL: its state */
     place_rule *place; /* NULL: fewest nodes, then best fit */
     bool is_literal;   /* plans are carried out as the policy wrote them, with
                         * needless stops (core/spare.h): for worlds that imitate
@@ -74,6 +76,11 @@ void round_withdraw(struct round *round, firn_job_id id, double now_s);
 
 /* `id` is trained together with `with`, under the ids that they have now. */
 void round_merged(struct round *round, firn_job_id id, firn_job_id with);
+
+/* A job that holds GPUs makes no progress before `resumes_s`: its processes
+ * start. Its next report says more. */
+void round_starts(struct round *round, firn_job_id id, double resumes_s,
+                  double now_s);
 
 /* Replaces a guessed duration by a better guess; a decision is due. */
 void round_correct(struct round *round, firn_job_id id, double duration_s,

@@ -141,12 +141,6 @@ static int next_up(const struct service *s)
     return best;
 }
 
-static void push_out_last(struct service *s)
-{
-    while (treap_sum(&s->ladder->pool, s->ladder->running) > s->view->gpus_up)
-        flip(s, treap_last(&s->ladder->pool, s->ladder->running));
-}
-
 /* Turns the ladder's moves into the plan, and takes them back. */
 static void settle(struct service *s)
 {
@@ -168,21 +162,18 @@ static void settle(struct service *s)
         ladder_flip(s->ladder, job_in(s, s->moves[i - 1]), s->view->now_s);
 }
 
-static void contend(struct service *s)
-{
-    for (int slot; (slot = next_up(s)) != TREAP_NONE;) {
-        flip(s, slot);
-        push_out_last(s);
-    }
-    settle(s);
-}
-
 static void quick(struct service *s)
 {
     firn_plan_keep_all(s->plan);
-    if (s->how & FIRN_SERVE_PREEMPT)
-        contend(s);
-    else
+    if (s->how & FIRN_SERVE_PREEMPT) {
+        for (int slot; (slot = next_up(s)) != TREAP_NONE;) {
+            flip(s, slot);
+            while (treap_sum(&s->ladder->pool, s->ladder->running) >
+                   s->view->gpus_up)
+                flip(s, treap_last(&s->ladder->pool, s->ladder->running));
+        }
+        settle(s);
+    } else
         take_turns(s);
 }
 
@@ -329,21 +320,18 @@ static bool never_fits(const struct service *s, const struct firn_job *job)
     return true;
 }
 
-static void turn_away(struct service *s, const struct firn_job *job)
-{
-    char reason[64];
-    snprintf(reason, sizeof reason, "no GPU type has %d GPUs", job->spec.gpus);
-    firn_plan_reject(s->plan, job, reason);
-}
-
 /* Without preemption no job has to be counted: each that fits is placed. */
 static void walk_in(struct service *s, const struct walker *line, size_t n)
 {
     firn_plan_keep_all(s->plan);
     for (size_t i = 0; i < n; i++) {
-        if (never_fits(s, line[i].job))
-            turn_away(s, line[i].job);
-        else if (!give(s, line[i].job, NULL) && (s->how & FIRN_SERVE_SKIP) == 0)
+        if (never_fits(s, line[i].job)) {
+            char reason[64];
+            snprintf(reason, sizeof reason, "no GPU type has %d GPUs",
+                     line[i].job->spec.gpus);
+            firn_plan_reject(s->plan, line[i].job, reason);
+        } else if (!give(s, line[i].job, NULL) &&
+                   (s->how & FIRN_SERVE_SKIP) == 0)
             return;
     }
 }

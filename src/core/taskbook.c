@@ -447,7 +447,8 @@ static bool estimate(struct taskbook *book, const struct task_run *run,
     *out = (struct taskbook_answer){.ratio = ratio,
                                     .gain = fm_exp(expected) - 1,
                                     .epochs = all,
-                                    .seen = pair->seen};
+                                    .seen = pair->seen,
+                                    .ended = (int)pair->ends.n};
     return true;
 }
 

@@ -60,6 +60,7 @@ struct taskbook_answer {
     double gain;   /* G */
     double epochs; /* that it needs alone */
     int seen;      /* epochs that jobs trained so have reported */
+    int ended;     /* jobs that were trained so to their end */
 };
 /* False: not known, and not to be merged. That is so until a job of the task
  * has reported three epochs alone, and its score with the other is known.

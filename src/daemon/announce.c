@@ -190,17 +190,6 @@ static int start(const char *command, char **env)
     return 0;
 }
 
-static void send_one(struct announce *announce, const char *command,
-                     struct event *event)
-{
-    int error = command != NULL ? start(command, event->env) : 0;
-    if (error != 0 && !announce->has_failed)
-        log_warn("notify-command '%.200s' cannot be run: %s", command,
-                 strerror(error));
-    announce->has_failed = error != 0;
-    release(event);
-}
-
 double announce_turn(struct announce *announce, const char *command,
                      double now_s)
 {
@@ -211,7 +200,13 @@ double announce_turn(struct announce *announce, const char *command,
         fmin(announce->allowance + ANNOUNCE_RATE_S * since_s, ANNOUNCE_BURST);
     announce->seen_s = now_s;
     while (announce_waiting(announce) > 0 && announce->allowance >= 1) {
-        send_one(announce, command, &announce->queue.at[announce->first++]);
+        struct event *event = &announce->queue.at[announce->first++];
+        int error = command != NULL ? start(command, event->env) : 0;
+        if (error != 0 && !announce->has_failed)
+            log_warn("notify-command '%.200s' cannot be run: %s", command,
+                     strerror(error));
+        announce->has_failed = error != 0;
+        release(event);
         announce->allowance -= 1;
     }
     if (announce_waiting(announce) > 0)

@@ -38,13 +38,6 @@ static void reply_job(struct api_call *call, int status,
     api_reply(call, status, &out);
 }
 
-static void reply_whole(struct api_call *call, const struct live_job *job)
-{
-    struct firn_buf out = {0};
-    api_json_whole_job(&out, call->api, job, call->access);
-    api_reply(call, 200, &out);
-}
-
 /* `hold=1`: in the same commit, so that no round sees it free. */
 static enum firn_status submit_ask(struct api_call *call, struct live_ask *ask,
                                    bool is_held, struct live_job **job,
@@ -320,8 +313,11 @@ void api_job_list(struct api_call *call)
 void api_job_get(struct api_call *call)
 {
     struct live_job *job;
-    if (api_find_job(call, &job))
-        reply_whole(call, job);
+    if (api_find_job(call, &job)) {
+        struct firn_buf out = {0};
+        api_json_whole_job(&out, call->api, job, call->access);
+        api_reply(call, 200, &out);
+    }
 }
 
 /* --- changes ----------------------------------------------------------- */

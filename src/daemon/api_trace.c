@@ -132,14 +132,6 @@ static bool add_attempt(void *arg, const struct store_attempt *attempt)
     return true;
 }
 
-static const char *row_name(struct trace *trace, const struct live_job *job)
-{
-    size_t n = strlen(job->ask.name) + 16;
-    char *name = arena_alloc(&trace->arena, n);
-    snprintf(name, n, "%d-%s", job->id, job->ask.name);
-    return name;
-}
-
 /* The spec outlives its job: what it points to is copied. */
 static void add_spec(struct trace *trace, const struct live_job *job,
                      const struct past *past)
@@ -150,7 +142,10 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     if (job->submitted_s > trace->last_s) /* a clock may have been put back */
         trace->last_s = job->submitted_s;
     jobfile_spec(&job->ask, trace->last_s - trace->first_s, &spec);
-    spec.name = row_name(trace, job);
+    size_t n = strlen(job->ask.name) + 16;
+    char *name = arena_alloc(&trace->arena, n);
+    snprintf(name, n, "%d-%s", job->id, job->ask.name);
+    spec.name = name;
     spec.app = arena_strdup(&trace->arena, spec.app);
     spec.group = arena_strdup(&trace->arena, spec.group);
     spec.types = arena_strdup(&trace->arena, spec.types);
@@ -191,16 +186,6 @@ static bool add_sharer(void *arg, struct live_job *job)
                                            &adding, &trace->err);
     live_job_free(job);
     return trace->status == FIRN_OK;
-}
-
-static void write_all(const struct trace *trace, struct firn_buf *out)
-{
-    unsigned mask = 0;
-    for (size_t i = 0; i < trace->specs.n; i++)
-        mask |= write_mask(&trace->specs.at[i]);
-    write_header(out, mask);
-    for (size_t i = 0; i < trace->specs.n; i++)
-        write_row(out, &trace->specs.at[i], mask);
 }
 
 /* The nodes of now, as `firn whatif` makes its cluster of them. */
@@ -245,7 +230,12 @@ void api_trace_get(struct api_call *call)
     if (status == FIRN_OK)
         status = trace.status;
     if (status == FIRN_OK) {
-        write_all(&trace, &out);
+        unsigned mask = 0;
+        for (size_t i = 0; i < trace.specs.n; i++)
+            mask |= write_mask(&trace.specs.at[i]);
+        write_header(&out, mask);
+        for (size_t i = 0; i < trace.specs.n; i++)
+            write_row(&out, &trace.specs.at[i], mask);
         api_reply_as(call, 200, "text/csv; charset=utf-8", &out);
     } else {
         api_fail(call, &trace.err);

@@ -53,22 +53,16 @@ static void hash_of(const char *secret, unsigned char out[HASH])
                        NULL, 0);
 }
 
-/* The place of the oldest: an unused one is older than all others. */
-static struct kept *oldest(struct kept *list)
-{
-    struct kept *first = list;
-    for (int i = 1; i < KEPT; i++)
-        if (list[i].until_s < first->until_s)
-            first = &list[i];
-    return first;
-}
-
 /* Draws a secret into `list`. */
 static void draw(struct kept *list, const struct http_caller *caller,
                  double until_s, char secret[BOARD_SECRET])
 {
     unsigned char bytes[(BOARD_SECRET - 1) / 2];
-    struct kept *place = oldest(list);
+    /* The place of the oldest: an unused one is older than all others. */
+    struct kept *place = list;
+    for (int i = 1; i < KEPT; i++)
+        if (list[i].until_s < place->until_s)
+            place = &list[i];
     randombytes_buf(bytes, sizeof bytes);
     sodium_bin2hex(secret, BOARD_SECRET, bytes, sizeof bytes);
     sodium_memzero(bytes, sizeof bytes);

@@ -107,16 +107,6 @@ static int reach(const struct desk *desk, const struct firn_job_spec *spec)
     return accept.gpus;
 }
 
-/* A language model: its memory says how many GPUs and of which types, within
- * what its user allows. The text lives until the next one. */
-static void shape_spec(const struct desk *desk, struct firn_job_spec *spec)
-{
-    if (spec->gpus == 0)
-        llmjobs_fill(&desk->dock->cluster, spec);
-    if (spec->gpus > 0)
-        llmjobs_restrict(&desk->dock->cluster, spec, desk->types_text);
-}
-
 /* What no job can do on this engine, whatever its trainer can. */
 static unsigned engine_lacks(const struct desk *desk)
 {
@@ -137,9 +127,14 @@ static void fill_spec(const struct desk *desk, const struct live_ask *ask,
     out->cannot |= engine_lacks(desk);
     if (dock_no_sharing(desk->dock) != NULL)
         out->may_share = false; /* or a policy gives it half a GPU for ever */
-    if (llmjobs_is(out))
-        shape_spec(desk, out);
-    else
+    if (llmjobs_is(out)) {
+        /* A language model: its memory says how many GPUs and of which types,
+         * within what its user allows. The text lives until the next one. */
+        if (out->gpus == 0)
+            llmjobs_fill(&desk->dock->cluster, out);
+        if (out->gpus > 0)
+            llmjobs_restrict(&desk->dock->cluster, out, desk->types_text);
+    } else
         out->gpus = reach(desk, out);
     double guess_s = out->is_nominal ? desk_guess_s(desk, ask) : 0;
     if (guess_s > 0)
@@ -268,7 +263,8 @@ static struct firn_alloc as_able(const struct firn_job_spec *spec,
         able.how.passes = 0;
     if (lacks & FIRN_CAN_TENSOR)
         able.how.tensor = 0;
-    if (lacks & (FIRN_CAN_SHARDED | FIRN_CAN_PIPELINE))
+    if (lacks & (FIRN_CAN_SHARDED | FIRN_CAN_PIPELINE | FIRN_CAN_ZERO |
+                 FIRN_CAN_RECOMPUTE | FIRN_CAN_OFFLOAD))
         able.how.parallel = able.how.stages = 0;
     able.tunes = firn_job_tunes(&job, held->tunes);
     return able;

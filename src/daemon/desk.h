@@ -342,6 +342,9 @@ struct desk_pair {
 bool desk_merge(struct desk *desk, const struct desk_pair *pair,
                 const struct firn_way *way, double now_s,
                 struct firn_merge *out);
+/* Behind `after` of the forecasts. */
+bool desk_after(struct desk *desk, firn_job_id from, const struct firn_job *job,
+                struct firn_after *out);
 /* Appends a JSON list of sentences: why it is not trained together with other
  * jobs, of one whose user allows that and that is not. Empty: nothing stands
  * against it. O(jobs). */

@@ -202,6 +202,22 @@ void desk_task_reported(struct desk *desk, const struct live_job *job)
         livemerge_epoch(desk->merges, &report);
 }
 
+bool desk_after(struct desk *desk, firn_job_id from, const struct firn_job *job,
+                struct firn_after *out)
+{
+    const struct live_job *first =
+        book_job(desk->book, desk_book_id(desk, from));
+    const struct live_job *second =
+        book_job(desk->book, desk_book_id(desk, job->id));
+    if (first == NULL || second == NULL ||
+        !mergekey_same_program(&first->ask, &second->ask))
+        return false;
+    struct livemerge_side side[2] = {
+        {.base = first->ask.base, .dataset = first->ask.dataset},
+        {.base = second->ask.base, .dataset = second->ask.dataset}};
+    return livemerge_after(desk->merges, side, out);
+}
+
 bool desk_after_hurts(struct desk *desk, const struct live_job *job,
                       char out[LIVE_TEXT])
 {

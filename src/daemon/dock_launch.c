@@ -123,21 +123,15 @@ static const char *freeze_of(const struct dock *dock,
 
 /* The first folder that cannot be made is why the job cannot be launched now.
  */
-static void make_folder(struct dock *dock, const char *path)
-{
-    mode_t mode = dock->config->launcher != NULL ? 0711 : 0700;
-    if (mkdir(path, mode) == 0 || errno == EEXIST ||
-        dock->launch->trouble != NULL)
-        return;
-    dock->launch->trouble = arena_printf(
-        &dock->launch->text, "cannot make '%s': %s", path, strerror(errno));
-}
-
 static const char *make_below(struct dock *dock, const char *folder,
                               const char *name)
 {
     const char *path = arena_printf(&dock->launch->text, "%s/%s", folder, name);
-    make_folder(dock, path);
+    mode_t mode = dock->config->launcher != NULL ? 0711 : 0700;
+    if (mkdir(path, mode) != 0 && errno != EEXIST &&
+        dock->launch->trouble == NULL)
+        dock->launch->trouble = arena_printf(
+            &dock->launch->text, "cannot make '%s': %s", path, strerror(errno));
     return path;
 }
 

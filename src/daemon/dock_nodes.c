@@ -75,13 +75,6 @@ void dock_alloc_text(const struct dock *dock, const struct firn_alloc *gpus,
 
 /* --- numbers of another run ---------------------------------------------- */
 
-/* The names by number, with blanks between. */
-static void list_names(const struct dock *dock, struct firn_buf *out)
-{
-    for (int i = 0; i < dock->cluster.nnodes; i++)
-        buf_printf(out, "%s%s", i > 0 ? " " : "", dock_node_name(dock, i));
-}
-
 /* The next word of a list; NULL: there is none. It is ended with a NUL. */
 static char *next_word(char **at)
 {
@@ -98,7 +91,9 @@ enum firn_status dock_number_nodes(struct dock *dock, struct firn_error *err)
 {
     struct firn_buf now = {0}, before = {0};
     struct firn_error none = {0};
-    list_names(dock, &now);
+    /* The names by number, with blanks between. */
+    for (int i = 0; i < dock->cluster.nnodes; i++)
+        buf_printf(&now, "%s%s", i > 0 ? " " : "", dock_node_name(dock, i));
     bool was_there =
         store_get_meta(dock->store, "nodes", &before, &none) == FIRN_OK &&
         before.n > 0 && now.n > 0;

@@ -70,24 +70,20 @@ static void note_start(struct dryrun *dry, const struct firn_step *step)
     dry->ngpus_kept++;
 }
 
-static void keep_start(struct dryrun *dry, const struct firn_step *step)
-{
-    struct dryrun_start start = {step->job->id, dry->now_s - dry->began_s,
-                                 *step->to};
-    size_t n = (size_t)step->to->nparts;
-    start.to.parts = mem_new(n + 1, sizeof *start.to.parts);
-    memcpy(start.to.parts, step->to->parts, n * sizeof *start.to.parts);
-    vec_add(&dry->starts, start);
-}
-
 static enum firn_status apply(void *state, const struct firn_step *step,
                               struct firn_error *err)
 {
     struct dryrun *dry = state;
     (void)err;
     dryrun_pace_step(dry, step);
-    if (dry->starts.n < dry->starts_most && step->kind == FIRN_STEP_START)
-        keep_start(dry, step);
+    if (dry->starts.n < dry->starts_most && step->kind == FIRN_STEP_START) {
+        struct dryrun_start start = {step->job->id, dry->now_s - dry->began_s,
+                                     *step->to};
+        size_t n = (size_t)step->to->nparts;
+        start.to.parts = mem_new(n + 1, sizeof *start.to.parts);
+        memcpy(start.to.parts, step->to->parts, n * sizeof *start.to.parts);
+        vec_add(&dry->starts, start);
+    }
     if (dry->seen != NULL)
         note_start(dry, step);
     if (step->job->id == dry->job && step->kind != FIRN_STEP_STOP &&
@@ -107,102 +103,12 @@ static firn_job_id book_id(const struct dryrun *dry, const struct firn_job *job)
     return desk_book_id(&dry->loop->desk, job->id);
 }
 
-static double rate(void *state, const struct firn_job *job,
-                   const struct firn_way *way, double at_s)
+/* A policy counts on the same preparation of starts as the real round's. */
+static int ahead_s(void *state)
 {
-    const struct dryrun *dry = state;
-    (void)at_s;
-    return liveforecast_rate(dry->loop->desk.forecast, book_id(dry, job), job,
-                             way);
+    struct loop *loop = ((const struct dryrun *)state)->loop;
+    return loop->desk.live.ahead_s(loop);
 }
-
-static int gpus_max(void *state, const struct firn_job *job, unsigned tunes)
-{
-    const struct dryrun *dry = state;
-    return liveforecast_gpus_max(dry->loop->desk.forecast, book_id(dry, job),
-                                 job, tunes);
-}
-
-static double slowdown(void *state, const struct firn_job *job,
-                       const struct firn_job *other)
-{
-    const struct dryrun *dry = state;
-    struct liveforecast_job a = {book_id(dry, job), job};
-    struct liveforecast_job b = {book_id(dry, other), other};
-    return liveforecast_slowdown(dry->loop->desk.forecast, a, b);
-}
-
-static bool is_guess(void *state, const struct firn_job *job,
-                     const struct firn_job *other)
-{
-    const struct dryrun *dry = state;
-    struct liveforecast_job a = {book_id(dry, job), job};
-    struct liveforecast_job b = {book_id(dry, other), other};
-    return liveforecast_slowdown_is_guess(dry->loop->desk.forecast, a, b);
-}
-
-static double slowdown_in(void *state, const struct firn_job *job,
-                          const struct firn_way *way,
-                          const struct firn_job *other,
-                          const struct firn_way *other_way)
-{
-    const struct dryrun *dry = state;
-    struct liveforecast_job a = {book_id(dry, job), job};
-    struct liveforecast_job b = {book_id(dry, other), other};
-    return liveforecast_slowdown_in(dry->loop->desk.forecast, a, way, b,
-                                    other_way);
-}
-
-static struct firn_load load(void *state, const struct firn_job *job,
-                             const struct firn_way *way)
-{
-    const struct dryrun *dry = state;
-    return desk_load(&dry->loop->desk, job, way);
-}
-
-static size_t llm_ways(void *state, const struct firn_job *job,
-                       struct firn_llm_way *out, size_t max)
-{
-    const struct dryrun *dry = state;
-    return liveforecast_llm_ways(dry->loop->desk.forecast, book_id(dry, job),
-                                 job, out, max);
-}
-
-static bool merge(void *state, const struct firn_job *a,
-                  const struct firn_job *b, enum firn_merge_kind kind,
-                  const struct firn_way *way, double at_s,
-                  struct firn_merge *out)
-{
-    const struct dryrun *dry = state;
-    struct desk_pair pair = {a, b, kind};
-    return desk_merge(&dry->loop->desk, &pair, way, at_s, out);
-}
-
-static int executors(void *state, const struct firn_job *job, firn_type_id type,
-                     struct firn_executor_ways *out)
-{
-    const struct dryrun *dry = state;
-    return liveforecast_executors(dry->loop->desk.forecast, book_id(dry, job),
-                                  job, type, out);
-}
-
-static void costs(void *state, const struct firn_job *job,
-                  struct firn_costs *out)
-{
-    desk_costs(&((const struct dryrun *)state)->loop->desk, job, out);
-}
-
-static const struct firn_forecast_def forecast_def = {.merge = merge,
-                                                      .costs = costs,
-                                                      .executors = executors,
-                                                      .rate = rate,
-                                                      .gpus_max = gpus_max,
-                                                      .slowdown = slowdown,
-                                                      .is_guess = is_guess,
-                                                      .slowdown_in =
-                                                          slowdown_in,
-                                                      .load = load,
-                                                      .llm_ways = llm_ways};
 
 /* --- the copy ------------------------------------------------------------ */
 
@@ -216,16 +122,18 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
     dry->job = dry->hung = FIRN_NO_JOB;
     dry->def = (struct firn_engine_def){.name = "dry run",
                                         .gives = loop->desk.live.gives,
-                                        .forecast = &forecast_def,
+                                        .forecast = loop->desk.live.forecast,
                                         .now_s = now_s,
-                                        .apply = apply};
+                                        .apply = apply,
+                                        .ahead_s = ahead_s};
     struct round_config as = {.cluster = &state->cluster,
                               .policy = loop->desk.policy,
                               .settings = loop->desk.settings.at,
                               .nsettings = loop->desk.settings.n,
                               .seed = 1,
                               .engine = &dry->def,
-                              .engine_state = dry};
+                              .engine_state = dry,
+                              .forecaster = loop};
     if (loop->desk.accounts != NULL) {
         accounts_settle(loop->desk.accounts, dry->now_s);
         dry->accounts = accounts_copy(loop->desk.accounts);

@@ -12,6 +12,7 @@
 #include "core/llmjobs.h"
 #include "daemon/dryrunwork.h"
 #include "daemon/jobfile.h"
+#include <firn/parallel.h>
 
 enum { PLANS = 10, NEAREST = 3 };
 
@@ -24,6 +25,9 @@ static void put_plan(struct firn_buf *json, const struct firn_cluster *cluster,
     jsonbuf_int(json, "tensor", plan->t);
     jsonbuf_int(json, "replicas", plan->d);
     jsonbuf_int(json, "zero", plan->zero);
+    jsonbuf_bool(json, "recompute",
+                 (plan->saves & FIRN_SAVES_ACTIVATIONS) != 0);
+    jsonbuf_bool(json, "offload", (plan->saves & FIRN_SAVES_HOST) != 0);
     jsonbuf_int(json, "micro_batch", plan->micro_batch);
     jsonbuf_int(json, "passes", plan->passes > 0 ? plan->passes : 1);
     jsonbuf_double(json, "expected_gib", plan->expected_gib);

@@ -93,11 +93,6 @@ static void drop(struct http_conn *conn, enum http_refusal why)
         http->config.turned_away(http->config.arg, why, &conn->peer);
 }
 
-static bool is_idle(const struct http_conn *conn)
-{
-    return conn->state == HTTP_KNOWN && conn->exchange == NULL;
-}
-
 /* The connections that count, and the one that is closed first. */
 struct crowd {
     int n;
@@ -121,7 +116,8 @@ static void make_room(struct http_conn *fresh)
         if (c->is_local || c->state == HTTP_DROPPED)
             continue;
         count(&all, c);
-        if (is_idle(c) && (idle == NULL || c->since_s < idle->since_s))
+        if (c->state == HTTP_KNOWN && c->exchange == NULL &&
+            (idle == NULL || c->since_s < idle->since_s))
             idle = c;
         if (c->state != HTTP_UNKNOWN)
             continue;

@@ -112,6 +112,8 @@ void livecosts_of(const struct livecosts *costs, const char *app,
 {
     double start_s = livecosts_mean(costs, app, LIVECOST_START);
     double stop_s = livecosts_mean(costs, app, LIVECOST_STOP);
+    if (stop_s < 0) /* none was seen: it takes at least as long as an end */
+        stop_s = livecosts_mean(costs, app, LIVECOST_END);
     double pause_s = livecosts_mean(costs, app, LIVECOST_PAUSE);
     if (start_s >= 0) {
         out->restart = (struct firn_cost){.pause_s = start_s + fmax(stop_s, 0)};

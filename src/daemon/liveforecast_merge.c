@@ -179,11 +179,11 @@ void livemerge_ended(struct livemerge *merges,
 
 /* --- what is expected ---------------------------------------------------- */
 
-/* Epochs of `side[i]` merged with the other over epochs alone; NaN: not
- * known. */
-static double ratio_of(struct livemerge *merges,
-                       const struct livemerge_side side[2], int i,
-                       enum firn_merge_kind kind)
+/* What is expected of `side[i]` merged with the other; a ratio of NaN: it is
+ * not known. */
+static struct taskbook_answer answer_of(struct livemerge *merges,
+                                        const struct livemerge_side side[2],
+                                        int i, enum firn_merge_kind kind)
 {
     struct taskbook *book = merges->book;
     struct taskbook_answer answer;
@@ -192,7 +192,8 @@ static double ratio_of(struct livemerge *merges,
     struct task_run run = {me, other, kind};
     taskbook_score(book, me, other, score_of(merges, me, other));
     taskbook_score(book, other, me, score_of(merges, other, me));
-    return taskbook_answer(book, &run, &answer) ? answer.ratio : (double)NAN;
+    static const struct taskbook_answer none = {.ratio = (double)NAN};
+    return taskbook_answer(book, &run, &answer) ? answer : none;
 }
 
 /* The seconds that an epoch of the job takes of one of both. */
@@ -208,7 +209,7 @@ static struct merge_side expect_one(struct livemerge *merges,
                                     const struct livemerge_side side[2], int i,
                                     enum firn_merge_kind kind)
 {
-    double ratio = ratio_of(merges, side, i, kind);
+    double ratio = answer_of(merges, side, i, kind).ratio;
     struct merge_side out = {.work_s = side[i].alone_s, /* alone: seconds */
                              .alone = 1,
                              .is_new = side[i].is_new};
@@ -241,6 +242,21 @@ bool livemerge_expect(struct livemerge *merges,
                         ? side[1].epoch_s
                         : side[0].epoch_s + side[1].epoch_s;
     *out = merge;
+    return true;
+}
+
+bool livemerge_after(struct livemerge *merges,
+                     const struct livemerge_side side[2],
+                     struct firn_after *out)
+{
+    if (side[0].base[0] == '\0' || strcmp(side[0].base, side[1].base) != 0 ||
+        strcmp(side[0].dataset, side[1].dataset) == 0)
+        return false;
+    struct taskbook_answer answer =
+        answer_of(merges, side, 1, FIRN_MERGE_AFTER);
+    out->gain =
+        answer.ratio > 0 ? 1 / answer.ratio : gains_after(merges->gains);
+    out->ended = answer.ended;
     return true;
 }
 

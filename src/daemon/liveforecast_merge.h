@@ -33,6 +33,11 @@ struct livemerge_side {
 bool livemerge_expect(struct livemerge *merges,
                       const struct livemerge_side side[2],
                       enum firn_merge_kind kind, struct firn_merge *out);
+/* What the second job would save by the weights of the first, which has ended;
+ * only their bases and datasets are looked at. False: not known. */
+bool livemerge_after(struct livemerge *merges,
+                     const struct livemerge_side side[2],
+                     struct firn_after *out);
 /* An epoch of a job has this loss, or 1 - metric; `with` is the dataset of the
  * job that it is trained together with, or whose weights it began with, by
  * `kind`; NULL: it is trained alone. `target_loss` is NaN, and `epochs_max` 0,

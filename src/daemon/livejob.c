@@ -110,13 +110,6 @@ void live_ask_complete(struct live_ask *ask)
     }
 }
 
-static void release_list(char **list)
-{
-    for (size_t i = 0; list != NULL && list[i] != NULL; i++)
-        mem_free(list[i]);
-    mem_free(list);
-}
-
 void live_ask_release(struct live_ask *ask)
 {
     if (ask == NULL)
@@ -125,8 +118,12 @@ void live_ask_release(struct live_ask *ask)
         void *member = live_ask_member(ask, (enum job_field_id)i);
         if (job_field_storage(&job_fields[i]) == JOB_AS_TEXT)
             mem_free(*(char **)member);
-        else if (job_field_storage(&job_fields[i]) == JOB_AS_LIST)
-            release_list(*(char ***)member);
+        else if (job_field_storage(&job_fields[i]) == JOB_AS_LIST) {
+            char **list = *(char ***)member;
+            for (size_t k = 0; list != NULL && list[k] != NULL; k++)
+                mem_free(list[k]);
+            mem_free(list);
+        }
     }
     *ask = (struct live_ask){0};
 }

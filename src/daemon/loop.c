@@ -392,24 +392,20 @@ static void close_handle(uv_handle_t *handle, void *arg)
         uv_close(handle, NULL);
 }
 
-/* From here to the end of the process: libuv gives the signals back to the
- * system, and a second one would end firnd before loop_close() has committed.
- */
-static void hold_signals(void)
+static void end(struct waiting *w)
 {
+    if (!w->has_loop)
+        return;
+    /* From here to the end of the process: libuv gives the signals back to the
+     * system, and a second one would end firnd before loop_close() has
+     * committed.
+     */
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
-static void end(struct waiting *w)
-{
-    if (!w->has_loop)
-        return;
-    hold_signals();
     uv_walk(&w->uv, close_handle, NULL);
     uv_run(&w->uv, UV_RUN_DEFAULT);
     uv_loop_close(&w->uv);

@@ -71,6 +71,7 @@ enum firn_status loop_open_attempt(struct loop *loop, struct live_job *job,
     if (book_wrote(loop->book, status, err)) {
         track->open_attempt = attempt;
         track->opened_s = dock_now_s(&loop->dock);
+        loop_costs_opened(loop, job, track);
         if (job->ask.limit_s > 0)
             loop->desk.limits_s = 0; /* look at it in this turn */
         if (is_led)

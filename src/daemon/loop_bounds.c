@@ -34,17 +34,6 @@ static bool joins(const struct loop *loop, const struct live_job *job,
            partner_of(loop->book, job) == NULL;
 }
 
-/* Takes the highest GPUs away until `most` are left. (1) */
-static void shrink(struct firn_alloc *to, int most)
-{
-    while (to->ngpus > most) {
-        struct firn_part *last = &to->parts[to->nparts - 1];
-        last->gpus &= ~(UINT64_C(1) << (63 - __builtin_clzll(last->gpus)));
-        to->nparts -= last->gpus == 0;
-        to->ngpus--;
-    }
-}
-
 /* Adds free GPUs of the boards that it is on, the lowest first, until it has
  * `fewest`; false: there are not enough. */
 static bool grow(const struct freemap *map, struct firn_alloc *to, int fewest)
@@ -71,7 +60,13 @@ static bool within(const struct loop *loop, const struct live_job *job,
     to->parts = parts;
     memcpy(parts, in_round->held.parts, (size_t)to->nparts * sizeof *parts);
     if (to->ngpus > job->ask.gpus_max) {
-        shrink(to, job->ask.gpus_max);
+        /* Takes the highest GPUs away. (1) */
+        while (to->ngpus > job->ask.gpus_max) {
+            struct firn_part *last = &to->parts[to->nparts - 1];
+            last->gpus &= ~(UINT64_C(1) << (63 - __builtin_clzll(last->gpus)));
+            to->nparts -= last->gpus == 0;
+            to->ngpus--;
+        }
         return true;
     }
     return loop->desk.accounts == NULL && state->nwaiting == 0 && /* (2) */

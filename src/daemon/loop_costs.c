@@ -130,6 +130,25 @@ void loop_costs_ordered(struct loop *loop, const struct live_job *job,
                                     .usual_step_s = job->last.step_s};
 }
 
+/* The round is told when the training of a job that has not reported its speed
+ * on these GPUs begins. */
+static void begins_at(struct loop *loop, const struct track *track, double at_s)
+{
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
+    if (in_round != NULL && in_round->held.nparts > 0 && !(in_round->rate > 0))
+        round_starts(loop->desk.round, in_round->id, at_s,
+                     dock_now_s(&loop->dock));
+}
+
+void loop_costs_opened(struct loop *loop, const struct live_job *job,
+                       const struct track *track)
+{
+    double start_s =
+        livecosts_mean(loop->desk.costs, app_of(job), LIVECOST_START);
+    if (start_s > 0)
+        begins_at(loop, track, track->opened_s + start_s);
+}
+
 void loop_costs_begun(struct loop *loop, struct track *track, double prepared_s)
 {
     track->launch_s = dock_now_s(&loop->dock) - track->opened_s;
@@ -202,6 +221,8 @@ void loop_costs_reported(struct loop *loop, struct live_job *job,
         measure_start(loop, job, track, launch_s + job->last.prepare_s);
     }
     learn_waits(loop, job, track); /* behind it: both are saved */
+    if (job->last.step > 0)
+        begins_at(loop, track, dock_now_s(&loop->dock)); /* it trains */
     if (job->last.progress >= 1 && !(track->last_step_s > 0))
         track->last_step_s = dock_now_s(&loop->dock);
     if (loop_costs_is_changing(track) && job->last.step_s > 0) {

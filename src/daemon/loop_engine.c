@@ -294,6 +294,12 @@ static bool merge(void *state, const struct firn_job *a,
     return desk_merge(&((struct loop *)state)->desk, &pair, way, at_s, out);
 }
 
+static bool after(void *state, firn_job_id from, const struct firn_job *job,
+                  struct firn_after *out)
+{
+    return desk_after(&((struct loop *)state)->desk, from, job, out);
+}
+
 static bool setting(void *state, const struct firn_job *job,
                     const struct firn_way *way, struct firn_setting *out)
 {
@@ -318,6 +324,7 @@ static void costs(void *state, const struct firn_job *job,
 }
 
 static const struct firn_forecast_def forecast_def = {.merge = merge,
+                                                      .after = after,
                                                       .costs = costs,
                                                       .executors = executors,
                                                       .setting = setting,

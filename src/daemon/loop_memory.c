@@ -1,16 +1,16 @@
 /* loop_memory.c - memory of language models: predicted, seen, corrected.
  *
- * A language model that firn/peak.h predicts runs by a plan that was made for
- * its memory. Its trainer reports the most that its allocator held; where the
- * engine measures GPUs, that less the CUDA context counts too. The largest of
- * an attempt, over what was predicted for its plan, corrects the predictions of
- * that model and mode (daemon/memseen.h): once an attempt, at its tenth report
- * of memory or at its end. An attempt that ran out of memory is no peak but a
- * lower bound: the ratio is raised until its plan no longer fits, and the job
- * gets another plan if there is one: more GPUs, ZeRO, more passes or a larger
- * type. A policy that makes no plans has the job tried on GPUs with more
- * memory, as any other (loop_fail.c). On GPUs that it shares nothing is
- * learned.
+ * A language model runs by a plan that was made for its memory, as firn/peak.h
+ * or firn/memory.h predicts it. Its trainer reports the most that its allocator
+ * held; where the engine measures GPUs, that less the CUDA context counts too.
+ * The largest of an attempt, over what was predicted for its plan, corrects the
+ * predictions of that model and mode (daemon/memseen.h): once an attempt, at
+ * its tenth report of memory or at its end. An attempt that ran out of memory
+ * is no peak but a lower bound: the ratio is raised until its plan no longer
+ * fits, and the job gets another plan if there is one: more GPUs, ZeRO, more
+ * passes or a larger type. A policy that makes no plans has the job tried on
+ * GPUs with more memory, as any other (loop_fail.c). On GPUs that it shares
+ * nothing is learned.
  *
  * Invariants:
  * (1) a ratio is on disk with the change that it comes from (book_wrote);
@@ -59,19 +59,20 @@ static void save(struct loop *loop)
 static struct llmhow as_told(const struct firn_alloc *held,
                              const struct firn_training *training)
 {
-    struct llmhow how = {held->how.tensor, held->how.parallel,
-                         held->how.passes};
+    struct llmhow how = {.tensor = held->how.tensor,
+                         .parallel = held->how.parallel,
+                         .passes = held->how.passes};
     if (how.tensor == 0)
         how.tensor = 1;
-    if (how.parallel == FIRN_PARALLEL_OWN)
-        how.parallel = FIRN_PARALLEL_DATA;
+    if (firn_parallel_kind(how.parallel) == FIRN_PARALLEL_OWN)
+        how.parallel |= FIRN_PARALLEL_DATA;
     if (how.passes == 0)
         how.passes = training->accumulation > 0 ? training->accumulation : 1;
     return how;
 }
 
 /* What is predicted, at ratio 1, of the plan that the job has; false: it has
- * none, or firn/peak.h does not predict it. `spec` is the job's. */
+ * none, or cannot be split as it was told. `spec` is the job's. */
 static bool predict(const struct loop *loop, const struct live_job *job,
                     const struct track *track, struct firn_job_spec *spec,
                     struct llmplan *out)

@@ -90,18 +90,6 @@ static void judge_forecast(struct loop *loop, const struct track *track,
                     fabs(expected - track->rate) / track->rate);
 }
 
-/* What its GPUs are used, by the engine's word. */
-static void look_at_gpus(struct loop *loop, firn_job_id id,
-                         const struct firn_job *in_round)
-{
-    struct firn_load load;
-    if (loop->dock.engine->load != NULL &&
-        loop->dock.engine->load(loop->dock.engine_state, id, &load)) {
-        liveforecast_sampled(loop->desk.forecast, id, in_round, &load);
-        loop_memory_sampled(loop, book_job(loop->book, id), load.mem_gib);
-    }
-}
-
 /* It runs on what the round gave it, and said how fast. */
 static void learn(struct loop *loop, const struct live_job *job,
                   struct track *track, const struct firn_job *in_round)
@@ -121,7 +109,14 @@ static void learn(struct loop *loop, const struct live_job *job,
         return; /* it is trained together with another */
     if (run.sharers == 0) {
         loop_guard_alone(track, track->rate);
-        look_at_gpus(loop, job->id, in_round);
+        /* What its GPUs are used, by the engine's word. */
+        struct firn_load load;
+        if (loop->dock.engine->load != NULL &&
+            loop->dock.engine->load(loop->dock.engine_state, job->id, &load)) {
+            liveforecast_sampled(loop->desk.forecast, job->id, in_round, &load);
+            loop_memory_sampled(loop, book_job(loop->book, job->id),
+                                load.mem_gib);
+        }
     } else if (run.sharers == 1 && sharer != NULL)
         loop_guard_share(loop, track, sharer, track->rate);
     liveforecast_saw(loop->desk.forecast, job->id, &run);

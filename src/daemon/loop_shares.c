@@ -98,16 +98,6 @@ static bool is_of(const struct loop *loop, const struct account *account,
     return strcmp(name, account->name) == 0;
 }
 
-static int count_living(const struct loop *loop, const struct account *account)
-{
-    int n = 0;
-    for (size_t i = 0; i < book_count(loop->book); i++) {
-        const struct live_job *job = book_at(loop->book, i);
-        n += !live_state_is_over(job->state) && is_of(loop, account, job);
-    }
-    return n;
-}
-
 static enum firn_status check_queue(const struct loop *loop, int at,
                                     struct firn_error *err)
 {
@@ -115,7 +105,11 @@ static enum firn_status check_queue(const struct loop *loop, int at,
     bool is_user = account->kind == ACCOUNT_USER;
     if (account->limits.queued == 0)
         return FIRN_OK;
-    int n = count_living(loop, account);
+    int n = 0;
+    for (size_t i = 0; i < book_count(loop->book); i++) {
+        const struct live_job *job = book_at(loop->book, i);
+        n += !live_state_is_over(job->state) && is_of(loop, account, job);
+    }
     if (n < account->limits.queued)
         return FIRN_OK;
     return firn_fail(err, FIRN_ELIMIT,

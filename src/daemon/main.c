@@ -41,16 +41,6 @@ static int wrong(const struct firn_error *err, int status)
     return status;
 }
 
-/* Until the loop handles it: a SIGHUP, which asks to read the configuration
- * again, must not end firnd while it starts. */
-static void hold_back(int number)
-{
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, number);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 /* --check-config: 0, or the mistake and 2. */
 static int check(struct config *config)
 {
@@ -122,7 +112,12 @@ int main(int argc, char **argv)
         return code;
     fdlimit_raise();
     signal(SIGPIPE, SIG_IGN);
-    hold_back(SIGHUP);
+    /* Until the loop handles it: a SIGHUP, which asks to read the configuration
+     * again, must not end firnd while it starts. */
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigprocmask(SIG_BLOCK, &set, NULL);
     log_set_sink(to_stderr, NULL);
     bool is_wrong = config_flags(&config, argc, argv, &err) != FIRN_OK;
     bool is_asked = config.wants_help || config.wants_version;

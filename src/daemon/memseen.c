@@ -112,12 +112,6 @@ void memseen_save(const struct memseen *seen, struct firn_buf *out)
     }
 }
 
-static bool is_sound(const struct firn_peak_seen *seen)
-{
-    return seen->mean >= 0 && seen->mean <= 2 && seen->floor >= 0 &&
-           seen->floor <= 2 && (seen->n == 0 || seen->mean > 0);
-}
-
 /* Cuts the next word off a line; "" at its end. */
 static char *next_word(char **at)
 {
@@ -139,7 +133,8 @@ static bool read_line(char *line, struct entry *out)
     out->seen.n = (int)n;
     out->seen.failures = (int)failures;
     str_copy(out->key, sizeof out->key, line);
-    return is_sound(&out->seen);
+    return out->seen.mean >= 0 && out->seen.mean <= 2 && out->seen.floor >= 0 &&
+           out->seen.floor <= 2 && (out->seen.n == 0 || out->seen.mean > 0);
 }
 
 void memseen_load(struct memseen *seen, const char *text)

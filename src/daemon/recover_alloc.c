@@ -63,6 +63,23 @@ static bool read_node(const char **at, struct firn_alloc *out)
     return *(*at)++ == ']';
 }
 
+/* "+1", "+2ro": what saves memory, in the order of the bits. */
+static bool read_saves(const char **at, struct firn_how *how)
+{
+    static const char marks[] = "12ro";
+    if (**at != '+')
+        return true;
+    ++*at;
+    int saves = 0;
+    for (int i = 0; marks[i] != '\0'; i++)
+        if (**at == marks[i]) {
+            saves |= FIRN_SAVES_STATE << i;
+            ++*at;
+        }
+    how->parallel |= saves;
+    return saves != 0;
+}
+
 /* "/s", "/p4", "/p4t2", "/o", "/r" */
 static bool read_split(const char **at, struct firn_how *how)
 {
@@ -98,7 +115,8 @@ bool recover_alloc(const char *text, struct firn_alloc *out)
     do
         is_good = read_node(&at, &alloc);
     while (is_good && *at == ' ' && at++);
-    is_good = is_good && read_split(&at, &alloc.how);
+    is_good =
+        is_good && read_split(&at, &alloc.how) && read_saves(&at, &alloc.how);
     if (is_good && *at == '~') {
         alloc.is_shared = true;
         at++;

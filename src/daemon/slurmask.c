@@ -34,11 +34,6 @@ static const char *const allowed[] = {
     "--ntasks-per-core", "--container-workdir", "--container-mounts",
     "--container-name",  "--overcommit",        "--profile"};
 
-static bool is_of(const char *text, const char *letters)
-{
-    return text[0] != '-' && strspn(text, letters) == strlen(text);
-}
-
 static bool is_allowed(const char *word, size_t n)
 {
     size_t name = 0;
@@ -72,7 +67,9 @@ enum firn_status slurmask_check(const struct live_ask *ask,
                  {"mpi", ask->slurm_mpi, plain},
                  {"container", ask->slurm_container, image}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i].text != NULL && !is_of(texts[i].text, texts[i].letters))
+        if (texts[i].text != NULL &&
+            (texts[i].text[0] == '-' ||
+             texts[i].text[strspn(texts[i].text, texts[i].letters)] != '\0'))
             return firn_fail(err, FIRN_EINVAL,
                              "'slurm: %s' is '%.60s', which has letters that "
                              "are not allowed there",

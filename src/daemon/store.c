@@ -170,17 +170,11 @@ bool store_row_is_unread(sqlite3_stmt *row)
     return sqlite3_errcode(sqlite3_db_handle(row)) == SQLITE_NOMEM;
 }
 
-static enum firn_status say(struct store *store, const char *what,
-                            struct firn_error *err)
-{
-    store_suspect(store);
-    return firn_fail(err, FIRN_EIO, "%.300s: %s: %s", store->path, what,
-                     sqlite3_errmsg(store->db));
-}
-
 enum firn_status store_unread(struct store *store, struct firn_error *err)
 {
-    return say(store, "could not be read", err);
+    store_suspect(store);
+    return firn_fail(err, FIRN_EIO, "%.300s: could not be read: %s",
+                     store->path, sqlite3_errmsg(store->db));
 }
 
 enum firn_status store_count(struct store *store, struct firn_error *err)

@@ -263,12 +263,6 @@ static enum shape set_up(sqlite3 *db, const char *path, struct firn_error *err)
     return migrate(db, err);
 }
 
-/* Does closing leave the -wal as it is? It may have the newest changes. */
-static void keep_log(sqlite3 *db, int is_kept)
-{
-    sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, is_kept, NULL);
-}
-
 /* A path that is not a regular file can never be opened. */
 static bool has_no_file(const char *path, struct firn_error *err)
 {
@@ -312,7 +306,9 @@ static enum shape open_db(const char *path, enum locking locking, sqlite3 **out,
     } else {
         sqlite3_busy_timeout(db, BUSY_MS);
         shape = set_up(db, path, err);
-        keep_log(db, shape == DAMAGED);
+        /* Closing leaves the -wal as it is: it may have the newest changes. */
+        sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+                          shape == DAMAGED, NULL);
     }
     if (shape == GOOD)
         *out = db;

@@ -6,12 +6,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static bool is_damage(sqlite3 *db)
-{
-    int code = sqlite3_errcode(db) & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-}
-
 void store_suspect_path(const char *path, struct firn_buf *out)
 {
     buf_printf(out, "%s-suspect", path);
@@ -20,7 +14,8 @@ void store_suspect_path(const char *path, struct firn_buf *out)
 void store_suspect(const struct store *store)
 {
     struct firn_buf mark = {0};
-    if (!is_damage(store->db))
+    int code = sqlite3_errcode(store->db) & 0xff;
+    if (code != SQLITE_CORRUPT && code != SQLITE_NOTADB)
         return;
     store_suspect_path(store->path, &mark);
     int fd = open(mark.at, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

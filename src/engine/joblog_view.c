@@ -62,14 +62,6 @@ static int64_t base_of(int fd)
     return n > 0 ? joblog_base(line, (size_t)n) : 0;
 }
 
-static void drop_older(struct joblog_view *view)
-{
-    if (view->fd[OLDER] >= 0)
-        close(view->fd[OLDER]);
-    view->fd[OLDER] = -1;
-    view->base[OLDER] = view->first = view->base[NEWER];
-}
-
 /* False: the two files are not neighbouring halves. */
 static bool join(struct joblog_view *view, const struct stat st[2])
 {
@@ -104,7 +96,10 @@ bool joblog_view(struct joblog_view *view, const char *path)
         if (join(view, st))
             return true;
     }
-    drop_older(view);
+    if (view->fd[OLDER] >= 0)
+        close(view->fd[OLDER]);
+    view->fd[OLDER] = -1;
+    view->base[OLDER] = view->first = view->base[NEWER];
     return true;
 }
 

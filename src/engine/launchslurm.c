@@ -125,12 +125,6 @@ static bool is_pilot_tag(struct firn_bytes word, const char *option,
            is_first_tag((struct firn_bytes){word.at, head - 1}, option, job);
 }
 
-static bool is_tag(struct firn_bytes word, const char *option,
-                   const struct launchslurm_job *job)
-{
-    return is_first_tag(word, option, job) || is_pilot_tag(word, option, job);
-}
-
 bool launchslurm_is_pilot(struct firn_bytes words,
                           const struct launchslurm_job *job)
 {
@@ -171,5 +165,7 @@ bool launchslurm_is_scancel(struct firn_bytes words,
     struct firn_bytes how, name, number;
     return next(&words, &how) && next(&words, &name) && next(&words, &number) &&
            words.n == 0 && (is(how, "--state=PENDING") || is(how, "--quiet")) &&
-           is_tag(name, "--name=", job) && is_number(number);
+           (is_first_tag(name, "--name=", job) ||
+            is_pilot_tag(name, "--name=", job)) &&
+           is_number(number);
 }

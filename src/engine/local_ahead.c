@@ -139,15 +139,6 @@ static bool is_gone(const struct localahead *at)
 /* --- what its supervisor says -----------------------------------------------
  */
 
-static void report(struct local *local, const struct localahead *at,
-                   double prepare_s)
-{
-    roster_report(&local->roster,
-                  (struct firn_event){.kind = FIRN_EVENT_PREPARED,
-                                      .job = at->job,
-                                      .prepare_s = prepare_s});
-}
-
 static void hear(struct local *local, struct localahead *at)
 {
     char text[256];
@@ -165,7 +156,10 @@ static void hear(struct local *local, struct localahead *at)
     mib = strtod(next, NULL);
     at->is_ready = true;
     local->ahead_mib = fmax(local->ahead_mib, mib / at->nworkers);
-    report(local, at, prepare_s);
+    roster_report(&local->roster,
+                  (struct firn_event){.kind = FIRN_EVENT_PREPARED,
+                                      .job = at->job,
+                                      .prepare_s = prepare_s});
 }
 
 /* --- the start --------------------------------------------------------------

@@ -103,16 +103,6 @@ bool local_is_askable(const struct localjob *job)
     return job->needs_signal && job->pid != 0;
 }
 
-static void send_request(struct local *local, struct localjob *job)
-{
-    job->needs_signal = false;
-    job->base.until_s =
-        local_now_s(local) + 2 * job->base.grace_s + local->force_s;
-    if (!job->is_over)
-        procs_signal(job->pid, job->start,
-                     job->base.can_checkpoint ? SIGUSR1 : SIGTERM);
-}
-
 void local_ask_some(struct local *local)
 {
     struct roster *r = &local->roster;
@@ -123,7 +113,12 @@ void local_ask_some(struct local *local)
             continue;
         if (pace_next_s(&local->asks, now_s) > now_s)
             return;
-        send_request(local, job);
+        job->needs_signal = false;
+        job->base.until_s =
+            local_now_s(local) + 2 * job->base.grace_s + local->force_s;
+        if (!job->is_over)
+            procs_signal(job->pid, job->start,
+                         job->base.can_checkpoint ? SIGUSR1 : SIGTERM);
         pace_pay(&local->asks, now_s, ask_s);
     }
 }

@@ -237,11 +237,6 @@ static bool has_signal(pid_t pid, const char *mask, int number)
     return at != NULL && (strtoull(at + 8, NULL, 16) >> (number - 1) & 1) != 0;
 }
 
-static bool catches(pid_t pid, int number)
-{
-    return has_signal(pid, "\nSigCgt:", number);
-}
-
 bool procs_blocks(pid_t pid, int number)
 {
     return has_signal(pid, "\nSigBlk:", number);
@@ -293,7 +288,7 @@ static bool ask_below(const struct snapshot *snapshot, pid_t pid, int number,
     struct proc root;
     if (look_at(pid, &root) != PROCS_THERE)
         return false;
-    if (catches(pid, number))
+    if (has_signal(pid, "\nSigCgt:", number))
         return procs_signal(pid, root.start, number);
     struct children children = {0};
     if (depth < 64 && snapshot != NULL)

@@ -65,14 +65,6 @@ bool roster_wake_is_set(const struct roster *r)
     return poll(&fd, 1, 0) != 0;
 }
 
-/* A change in a watched folder; -1, when the kernel lost some: in any. */
-static void note(const struct roster *r, int watch)
-{
-    for (size_t i = 0; i < r->jobs.n; i++)
-        if (watch == -1 || r->jobs.at[i]->watch == watch)
-            r->jobs.at[i]->is_noted = true;
-}
-
 bool roster_wake_drain(const struct roster *r)
 {
     bool has_changes = false;
@@ -84,7 +76,11 @@ bool roster_wake_drain(const struct roster *r)
         has_changes = true;
         for (ssize_t at = 0; at < n;) {
             const struct inotify_event *event = (const void *)(room + at);
-            note(r, event->wd);
+            /* A change in a watched folder; -1, when the kernel lost some: in
+             * any. */
+            for (size_t i = 0; i < r->jobs.n; i++)
+                if (event->wd == -1 || r->jobs.at[i]->watch == event->wd)
+                    r->jobs.at[i]->is_noted = true;
             at += (ssize_t)(sizeof *event + event->len);
         }
     }

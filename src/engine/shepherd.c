@@ -125,16 +125,6 @@ static int enter(struct shepherd *s)
     return is_good ? SHEPHERD_OVER : SHEPHERD_IO;
 }
 
-/* The exit status of the batch step is the job's, which Slurm's accounting
- * keeps. An attempt that left as it was asked to has done what it should. */
-static int status_of(const struct shepherd *s,
-                     const struct attempt_exit *result)
-{
-    bool is_shown = s->kind == SHEPHERD_SLURM && result->status > 0 &&
-                    result->status < 256 && result->end != FIRN_END_CHECKPOINT;
-    return is_shown ? result->status : SHEPHERD_OVER;
-}
-
 static int leave(struct shepherd *s)
 {
     struct attempt_exit result = shepherd_verdict(s);
@@ -156,7 +146,12 @@ static int leave(struct shepherd *s)
         shepherd_pause(1);
     }
     failpoint("shepherd.exit.after");
-    return status_of(s, &result);
+    /* The exit status of the batch step is the job's, which Slurm's accounting
+     * keeps. An attempt that left as it was asked to has done what it should.
+     */
+    bool is_shown = s->kind == SHEPHERD_SLURM && result.status > 0 &&
+                    result.status < 256 && result.end != FIRN_END_CHECKPOINT;
+    return is_shown ? result.status : SHEPHERD_OVER;
 }
 
 /* The attempt, from its entry to its end. */

@@ -203,15 +203,6 @@ static void echo(struct shepherd *s)
         settle(s, &join);
 }
 
-/* Process 0 is ready when it listens. */
-static void ready_first(struct shepherd *s)
-{
-    uint64_t number = s->far->number;
-    if (s->readied < number && is_set(s) &&
-        far_ready_put(s->folder, s->worker, number) == FIRN_OK)
-        s->readied = number;
-}
-
 /* The next order is here before this supervisor has read how the last one
  * ended: it was DONE, or the next order names an earlier one. */
 static void settle_late(struct shepherd *s, uint64_t last_done)
@@ -251,7 +242,11 @@ int shepherd_far_turn(struct shepherd *s)
         firn_join_number(atomic_load(&s->board->word)) == s->far->number;
     if (is_new && is_given && s->rank == 0) {
         hear(s);
-        ready_first(s);
+        /* Process 0 is ready when it listens. */
+        uint64_t number = s->far->number;
+        if (s->readied < number && is_set(s) &&
+            far_ready_put(s->folder, s->worker, number) == FIRN_OK)
+            s->readied = number;
     } else if (is_new && is_given) {
         echo(s);
     }

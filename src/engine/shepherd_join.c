@@ -96,23 +96,6 @@ static void answer(struct shepherd *s, const struct resized *resized)
     failpoint("shepherd.resized.after");
 }
 
-static void refuse(struct shepherd *s, int64_t number, const char *why)
-{
-    struct resized resized = {.number = number};
-    str_copy(resized.why, sizeof resized.why, why);
-    answer(s, &resized);
-}
-
-static struct worker *joiner(struct shepherd *s, size_t i)
-{
-    return &s->workers[s->joining->first + i];
-}
-
-static size_t njoiners(const struct shepherd *s)
-{
-    return s->nworkers - s->joining->first;
-}
-
 /* Joiners become workers, old ones that are not needed become leavers: (1). */
 static void promote(struct shepherd *s)
 {
@@ -270,16 +253,6 @@ static void place_all(struct shepherd *s, struct joining *j,
     }
 }
 
-/* To workers below srun; the number of the resize is that of the order. */
-static bool give_far(struct shepherd *s, struct joining *j,
-                     struct firn_join_order *order)
-{
-    int worker[FIRN_JOIN_PROCS] = {0};
-    j->order = (uint64_t)j->resize.number;
-    place_all(s, j, order, worker);
-    return shepherd_far_give(s, order, j->order, worker);
-}
-
 static bool give(struct shepherd *s, struct joining *j)
 {
     struct firn_join_order order = {.nold = (int)s->nranks,
@@ -293,8 +266,14 @@ static bool give(struct shepherd *s, struct joining *j)
         str_copy(order.layout, sizeof order.layout, layout);
     for (size_t i = 0; i < j->resize.from.n; i++)
         order.from[i] = j->resize.from.at[i];
-    if (s->kind == SHEPHERD_SLURM)
-        return give_far(s, j, &order);
+    if (s->kind == SHEPHERD_SLURM) {
+        /* To workers below srun; the number of the resize is that of the order.
+         */
+        int worker[FIRN_JOIN_PROCS] = {0};
+        j->order = (uint64_t)j->resize.number;
+        place_all(s, j, &order, worker);
+        return shepherd_far_give(s, &order, j->order, worker);
+    }
     j->order = firn_join_give(s->board, &order);
     return j->order > 0;
 }
@@ -339,15 +318,6 @@ static void start_far(struct shepherd *s)
         s->start_steps(s, &j->launch, j->resize.number, j->first);
 }
 
-static void start(struct shepherd *s)
-{
-    if (s->kind == SHEPHERD_SLURM)
-        start_far(s);
-    else
-        start_near(s);
-    failpoint("shepherd.joiners.after");
-}
-
 static void begin(struct shepherd *s, struct resize *resize)
 {
     const char *why = NULL;
@@ -368,11 +338,17 @@ static void begin(struct shepherd *s, struct resize *resize)
     else if (!read_layout(s, j) || !give(s, j))
         why = "the new layout cannot be given to its processes";
     if (why != NULL) {
-        refuse(s, resize->number, why);
+        struct resized resized = {.number = resize->number};
+        str_copy(resized.why, sizeof resized.why, why);
+        answer(s, &resized);
         forget(s);
         return;
     }
-    start(s);
+    if (s->kind == SHEPHERD_SLURM)
+        start_far(s);
+    else
+        start_near(s);
+    failpoint("shepherd.joiners.after");
 }
 
 void shepherd_join_look(struct shepherd *s)
@@ -393,8 +369,8 @@ void shepherd_join_look(struct shepherd *s)
 
 static bool is_joiner_lost(struct shepherd *s)
 {
-    for (size_t i = 0; i < njoiners(s); i++)
-        if (joiner(s, i)->is_over)
+    for (size_t i = s->joining->first; i < s->nworkers; i++)
+        if (s->workers[i].is_over)
             return true;
     return false;
 }

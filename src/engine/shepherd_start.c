@@ -443,11 +443,19 @@ static int start_step(struct shepherd *s, const char *pilot, const char *node,
     snprintf(list, sizeof list, "--nodelist=%.120s", node);
     snprintf(order, sizeof order, "%lld", (long long)number);
     snprintf(worker, sizeof worker, "%zu", first);
-    const char *argv[ARGUMENTS] = {
-        "srun",       jobid,          "--overlap",  "--quiet",
-        "--wait=0",   "--nodes=1",    list,         tasks,
-        "--mpi=none", "--input=none", "--export=ALL", "--chdir=/",
-        "--kill-on-bad-exit=0"};
+    const char *argv[ARGUMENTS] = {"srun",
+                                   jobid,
+                                   "--overlap",
+                                   "--quiet",
+                                   "--wait=0",
+                                   "--nodes=1",
+                                   list,
+                                   tasks,
+                                   "--mpi=none",
+                                   "--input=none",
+                                   "--export=ALL",
+                                   "--chdir=/",
+                                   "--kill-on-bad-exit=0"};
     size_t n = 13;
     cores_option(cpus);
     if (cpus[0] != '\0')

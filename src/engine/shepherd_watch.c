@@ -341,22 +341,19 @@ static enum attempt_request by_term(const struct shepherd *s)
                : ATTEMPT_LEAVE;
 }
 
-/* The time limit is near: workers that handle SIGUSR2 get it. */
-static void warn(const struct shepherd *s)
-{
-    for (size_t i = 0; s->kind != SHEPHERD_SLURM && i < s->nworkers; i++)
-        if (!s->workers[i].is_over)
-            procs_ask(s->workers[i].pid, SIGUSR2);
-}
-
 static void take_in(struct shepherd *s)
 {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGUSR1)
             obey(s, ATTEMPT_CHECKPOINT);
-        if (info.ssi_signo == SIGUSR2)
-            warn(s);
+        if (info.ssi_signo == SIGUSR2) {
+            /* The time limit is near: workers that handle SIGUSR2 get it. */
+            for (size_t i = 0; s->kind != SHEPHERD_SLURM && i < s->nworkers;
+                 i++)
+                if (!s->workers[i].is_over)
+                    procs_ask(s->workers[i].pid, SIGUSR2);
+        }
         if (info.ssi_signo == SIGTERM)
             obey(s, by_term(s));
         if (info.ssi_signo == SIGINT)

@@ -38,7 +38,7 @@
 #include <string.h>
 
 static const double first_limit_s = 5; /* for an answer at the start */
-static const double again_s = 60; /* the host asks about a job again */
+static const double again_s = 60;      /* the host asks about a job again */
 static const char *const seconds[] = {"SLURM_TIME_FORMAT=%s", NULL};
 
 struct slurm_ahead {

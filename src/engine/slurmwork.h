@@ -497,8 +497,8 @@ enum slurm_pending {
     SLURM_WAITS_RESOURCES,
     SLURM_WAITS_BEHIND, /* its nodes are kept for other jobs of the queue */
     SLURM_WAITS_NODES,  /* not on these nodes */
-    SLURM_WAITS_LIMIT, /* of an association or a QOS */
-    SLURM_WAITS_NEVER, /* not as it was submitted */
+    SLURM_WAITS_LIMIT,  /* of an association or a QOS */
+    SLURM_WAITS_NEVER,  /* not as it was submitted */
 };
 enum slurm_pending slurm_pending_of(const char *reason);
 /* Of all pending attempts. `is_sure`: as slurm_nodes_use() says. */

@@ -263,14 +263,14 @@ static void add_split(const struct firn_alloc *alloc, struct launchfile *out)
         add_int(out, "FIRN_TENSOR", tensor);
     if (how->stages > 0)
         add_int(out, "FIRN_STAGES", stages);
-    if (how->parallel == FIRN_PARALLEL_SHARDED ||
-        how->parallel == FIRN_PARALLEL_OFFLOAD) {
+    int zero = firn_parallel_zero(how->parallel);
+    if (zero == 3)
         vec_add(&out->common, "FIRN_SHARDED=1");
-        vec_add(&out->common, "FIRN_ZERO=3");
-    }
-    if (how->parallel == FIRN_PARALLEL_OFFLOAD)
+    if (zero > 0)
+        add_int(out, "FIRN_ZERO", zero);
+    if (firn_parallel_offloads(how->parallel))
         vec_add(&out->common, "FIRN_OFFLOAD=1");
-    if (how->parallel == FIRN_PARALLEL_RECOMPUTE)
+    if (firn_parallel_recomputes(how->parallel))
         vec_add(&out->common, "FIRN_RECOMPUTE=1");
     if (how->tensor > 0 || how->stages > 0)
         add_int(out, "FIRN_REPLICAS", alloc->ngpus / (tensor * stages));

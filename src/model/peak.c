@@ -16,8 +16,9 @@
  * With checkpointing the inputs of layers take the place of activations, and
  * first and last have one layer computed again. Activations that are offloaded
  * come back tensor by tensor: first and last have a layer's input. Gradients
- * are there throughout when they are accumulated. peaklayer.c has the bytes of
- * a layer, peakfixed.c those of weights, optimizer and logits.
+ * are there throughout when they are accumulated, and in Megatron's precision.
+ * peaklayer.c has the bytes of a layer, peakfixed.c those of weights, optimizer
+ * and logits.
  *
  * docs/memory.md compares the sums with peaks measured on an H200.
  *
@@ -138,6 +139,12 @@ struct moment {
     double rests; /* of blocks */
 };
 
+/* Accumulated, or in the buffer that Megatron fills. */
+static bool keeps_gradients(const struct counting *n)
+{
+    return n->job->keeps_gradients || (n->s.is_megatron && !n->s.is_frozen);
+}
+
 static void at_loss(const struct counting *n, bool is_backward,
                     struct moment *out)
 {
@@ -200,7 +207,7 @@ static void at_step(const struct counting *n, struct moment *out)
 {
     out->gradients = n->f.gradients;
     out->scratch = n->f.scratch;
-    out->rests = (n->f.step_copies + !n->job->keeps_gradients) * n->f.rests;
+    out->rests = (n->f.step_copies + !keeps_gradients(n)) * n->f.rests;
 }
 
 static struct moment moment_of(const struct counting *n,
@@ -230,7 +237,7 @@ static struct moment moment_of(const struct counting *n,
         at_step(n, &out);
         break;
     }
-    if (n->job->keeps_gradients) {
+    if (keeps_gradients(n)) {
         out.gradients = n->f.gradients;
         out.rests += n->f.rests;
     }

@@ -19,7 +19,8 @@
  *               scores (gemma2). t5's learned bias takes PyTorch's plain
  *               kernel, which computes in fp32: 4 + 1 + 4, and q, k, v in fp32
  *   MLP         gated 4 f c (frozen 3), plain 2 f c (ReLU: 1; with dropout
- *               behind it 2), GPT-2's GELU 5 f c (amp: 16 f)
+ *               behind it 2), GPT-2's GELU 5 f c (amp: 16 f); in Megatron's
+ *               precision its fused GELU, 2 f c
  *   experts     for each of the k experts of a token: input, 4 e products, its
  *               output; the router's input. Autocast does not reach them: amp
  *               keeps all this in fp32 and copies no expert's weights
@@ -57,6 +58,7 @@ struct peak_sizes peak_sizes_of(const struct firn_peak_job *job)
     }
     if (job->mode == FIRN_MODE_MEGATRON)
         s.grad = 6;
+    s.is_megatron = job->mode == FIRN_MODE_MEGATRON;
     s.adapter = job->is_adapter_half ? 2 : 4;
     if (is_frozen) { /* adapters are trained, without a master copy */
         s.grad = s.state = s.adapter;
@@ -217,7 +219,7 @@ static double mlp_bytes(const struct firn_arch *a, const struct peak_sizes *s,
     double act = s->c + taken;
     if (a->act == FIRN_ACT_RELU)
         act = a->kind == FIRN_ARCH_SEQ2SEQ ? s->c + taken : s->c;
-    if (a->act == FIRN_ACT_GELU_NEW)
+    if (a->act == FIRN_ACT_GELU_NEW && !s->is_megatron)
         act = s->is_amp ? 16 : 5 * s->c;
     if (a->is_gated)
         act += 2 * s->c;

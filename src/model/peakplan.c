@@ -76,10 +76,18 @@ static double data_bytes(const struct firn_peak_job *job,
         gradient = 4;
     }
     double sum = reduced(gradient * trained * mine, job->dp);
-    if (job->zero < 3)
+    if (job->zero == 0)
         return sum;
+    double others = (job->dp - 1.0) / job->dp * mine;
+    double scatters = (job->zero >= 2 ? passes : 1) * sum / 2;
+    if (job->zero < 3) {
+        double kept = job->mode == FIRN_MODE_AMP ? 4 : size;
+        if (job->adapter != FIRN_ADAPTER_NONE)
+            kept = 4;
+        return scatters + others * kept * trained;
+    }
     double gathers = job->keeps_gathered ? 1 : 2.0 * passes;
-    return sum / 2 + gathers * (job->dp - 1.0) / job->dp * size * params * mine;
+    return scatters + gathers * others * size * params;
 }
 
 /* Of a layer and a pass, what offloading takes to the host. */

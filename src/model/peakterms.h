@@ -70,6 +70,7 @@ struct peak_sizes {
     double master;  /* fp32 weights beside */
     double adapter; /* of an adapter's parameter */
     bool is_amp, is_frozen;
+    bool is_megatron; /* its layers, and its buffer of gradients */
 };
 
 struct peak_sizes peak_sizes_of(const struct firn_peak_job *job);

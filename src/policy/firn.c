@@ -59,6 +59,7 @@
  */
 #include "policy/firn.h"
 #include "base/keep.h"
+#include "policy/merger.h"
 #include <stdint.h>
 
 static const char *const knows_names[] = {"forecast", "history", "service",
@@ -106,16 +107,19 @@ static const struct firn_option options[] = {
                 "seconds that all others gain"),
     FIRN_BOOL(struct one, rules.merge, "merge", "yes",
               "fine-tuning jobs may be trained together or after each other"),
-    FIRN_NUMBER(struct one, rules.gather_s, "gather", "120", 0, 1e6,
-                "seconds that a fine-tuning job waits for a partner"),
-    FIRN_NUMBER(struct one, rules.gather_min, "gather-min", "1.3", 0, 100,
-                "TranWt of a partner that is worth waiting for"),
-    FIRN_NUMBER(struct one, rules.pair_min, "pair-min", "1.02", 0, 100,
+    FIRN_NUMBER(struct one, rules.gather_s, "gather", "300", 0, 1e6,
+                "the most seconds that a fine-tuning job waits for a partner"),
+    FIRN_NUMBER(struct one, rules.gather_min, "gather-min", "0.5", 0, 1e6,
+                "seconds that waiting a second for partners must save"),
+    FIRN_NUMBER(struct one, rules.pair_min, "pair-min", "1.2", 0, 100,
                 "the least TranWt of a pair"),
     FIRN_BOOL(struct one, rules.weights, "weights", "yes",
               "new fine-tuning jobs may begin with the weights of ended ones"),
-    FIRN_NUMBER(struct one, rules.after_min, "after-min", "4", 1, 100,
-                "the least saving of work by another job's weights"),
+    FIRN_NUMBER(struct one, rules.after_min, "after-min", "2", 1, 100,
+                "the least saving of work, in times, by weights of a task that "
+                "were never measured"),
+    FIRN_NUMBER(struct one, rules.after_known, "after-known", "1.1", 1, 100,
+                "the same where a job of the task has ended so"),
     FIRN_NUMBER(struct one, rules.after_gain, "after-gain", "0.95", 0, 1,
                 "a job waits for weights that bring its end below this share "
                 "of the time it needs now"),
@@ -174,6 +178,16 @@ static const struct firn_job *partner(const struct one_round *round,
                                                                    : NULL;
 }
 
+/* Why two that are trained together are parted; NULL: they are not. The same
+ * whichever of them is asked about. */
+static const char *harm_of(const struct one_round *round,
+                           const struct firn_job *job,
+                           const struct firn_job *with)
+{
+    return job->id < with->id ? merger_harm(round->view, job, with, true)
+                              : merger_harm(round->view, with, job, true);
+}
+
 /* The job that shares the GPUs of a seat. */
 static void find_neighbour(const struct one_round *round, struct one_seat *seat)
 {
@@ -200,11 +214,15 @@ static void seat_all(struct one_round *round)
     for (size_t i = 0; i < round->njobs; i++) {
         const struct firn_job *job = round->jobs[i];
         const struct firn_job *with = partner(round, job);
+        const char *harm = with != NULL ? harm_of(round, job, with) : NULL;
+        if (harm != NULL)
+            with = NULL;
         if (with != NULL && with->id < job->id)
             continue;
         struct one_seat *seat = &round->seats[round->n++];
         *seat = (struct one_seat){.job = job,
                                   .with = with,
+                                  .parted = harm,
                                   .gain = 1,
                                   .chosen = ONE_NONE,
                                   .pinned = ONE_NONE,
@@ -212,7 +230,7 @@ static void seat_all(struct one_round *round)
                                   .left_s = one_left_s(round, job)};
         if (with != NULL)
             seat->left_with_s = one_left_s(round, with);
-        if (job->held.nparts > 0)
+        if (job->held.nparts > 0 && harm == NULL)
             find_neighbour(round, seat);
     }
 }
@@ -322,7 +340,7 @@ static void fini(void *state)
 static void save(const void *state, struct firn_buf *out)
 {
     const struct one *one = state;
-    keep_begin(out, "policy firn", 2);
+    keep_begin(out, "policy firn", 3);
     rounds_save(&one->rounds, out);
     keep_int(out, one->window_from);
     keep_int(out, one->window_to);
@@ -341,7 +359,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
     struct one *one = state;
     struct one *fresh = mem_new(1, sizeof *fresh);
     struct keep keep;
-    enum firn_status status = keep_open(&keep, in, "policy firn", 2, err);
+    enum firn_status status = keep_open(&keep, in, "policy firn", 3, err);
     if (status == FIRN_OK) {
         init(fresh, err);
         fresh->rules = one->rules;

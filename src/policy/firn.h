@@ -36,7 +36,7 @@ struct one_rules {
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
     double mix_min, slow_most, share_min;
-    double gather_s, gather_min, pair_min, after_min, after_gain;
+    double gather_s, gather_min, pair_min, after_min, after_known, after_gain;
     double wait_times, wait_least_s, turn, due_share;
     double restarts, lost;
     int effort;
@@ -96,9 +96,9 @@ struct one {
     struct map tasks;             /* applications of fine-tuning jobs */
     firn_job_id ended[ONE_TASKS]; /* the latest job of a task that ended; or
                                    * FIRN_NO_JOB */
-    double gain[ONE_TASKS][ONE_TASKS]; /* [a][b]: times less work for b with
-                                        * the weights of a; 0: not known */
     double pair[ONE_TASKS][ONE_TASKS]; /* of two together: TranWt; 0 */
+    double came[ONE_TASKS];   /* jobs of a task, older ones counting less */
+    double came_s[ONE_TASKS]; /* when the latest of them came */
 };
 
 /* A way in which a seat could run. */
@@ -119,6 +119,8 @@ struct one_seat {
     const struct firn_job *with;   /* trained together with it; or NULL */
     const struct firn_job *beside; /* another job on the GPUs it holds */
     bool is_guest;                 /* and came there later */
+    const char *parted;            /* why it is parted from the job that it is
+                                    * trained together with; or NULL */
     bool is_new_pair, waits;       /* for a partner or for weights */
     struct one_choice *choices;
     int n, cap;
@@ -195,6 +197,8 @@ void one_past_save(const struct one *one, struct firn_buf *out);
 /* Into a zeroed `one`. */
 void one_past_load(struct one *one, struct keep *keep);
 void one_past_free(struct one *one);
+/* Jobs of a task that come in a second, by those of late. */
+double one_arrivals(const struct one *one, int task, double now_s);
 /* The number of a task, or ONE_NONE. */
 int one_task(struct one *one, const char *app);
 

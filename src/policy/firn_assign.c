@@ -321,7 +321,7 @@ static void place_smaller(const struct one_round *round, struct one_seat *seat)
 {
     int most = seat->choices[seat->chosen].gpus;
     if (seat->with == NULL && runs(seat) && !seat->is_guest &&
-        keep(round, seat)) {
+        seat->parted == NULL && keep(round, seat)) {
         int held = held_choice(seat);
         seat->chosen = held != ONE_NONE ? held : seat->chosen;
         seat->is_placed = true;

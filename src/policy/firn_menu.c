@@ -211,8 +211,8 @@ static void menu_alone(const struct one_round *round, struct one_seat *seat,
         add_held(round, seat, rate_held(round, job, seat->held_type, NULL));
     for (int i = 0; i < seat->n; i++) {
         seat->choices[i].rate *= seat->gain;
-        /* A guest holds no GPU of its own. */
-        if (seat->is_guest)
+        /* A guest holds no GPU of its own, nor do two that are parted. */
+        if (seat->is_guest || seat->parted != NULL)
             seat->choices[i].is_held = false;
     }
 }

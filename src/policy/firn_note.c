@@ -72,7 +72,10 @@ static void explain_change(const struct one_round *round,
     for (int i = 0; i < seat->n; i++)
         if (seat->choices[i].is_held)
             was = seat->choices[i].rate;
-    if (was > 0)
+    if (seat->parted != NULL)
+        firn_plan_note(round->plan, job, "no longer trained together: %s",
+                       seat->parted);
+    else if (was > 0)
         firn_plan_note(round->plan, job,
                        "%d to %d GPUs: %.2f times as fast, costs %.0f s",
                        job->held.ngpus, to->ngpus, rate / was, cost_s);

@@ -28,6 +28,7 @@
 #include "policy/firn.h"
 #include <string.h>
 
+static const double recent_s = 1800; /* arrivals of a task count for so long */
 static const double least_s = 60;
 static const double unknown_s = 3600; /* of jobs of which nothing is known */
 
@@ -81,6 +82,27 @@ static int kind_of(struct one *one, const struct firn_job_spec *spec)
     return kind;
 }
 
+/* What is left of a count of arrivals after so long. */
+static double faded(double age_s)
+{
+    return fm_exp(-fmax(age_s, 0) / recent_s);
+}
+
+double one_arrivals(const struct one *one, int task, double now_s)
+{
+    return one->came[task] * faded(now_s - one->came_s[task]) / recent_s;
+}
+
+static void count_arrival(struct one *one, const struct one_known *known)
+{
+    int task = known->task;
+    if (task == ONE_NONE)
+        return;
+    one->came[task] *= faded(known->submit_s - one->came_s[task]);
+    one->came[task]++;
+    one->came_s[task] = fmax(one->came_s[task], known->submit_s);
+}
+
 static struct one_known new_known(struct one *one, const struct firn_job *job)
 {
     const struct firn_job_spec *spec = &job->spec;
@@ -103,7 +125,9 @@ void one_meet(struct one *one, const struct firn_job *job)
     firn_job_id next = one->met_last + 1; /* ids begin at 0 or 1 */
     one->has_missed = one->has_missed || job->id > (next > 1 ? next : 1);
     one->met_last = job->id;
-    vec_add(&one->known, new_known(one, job));
+    struct one_known known = new_known(one, job);
+    count_arrival(one, &known);
+    vec_add(&one->known, known);
 }
 
 void one_meet_late(struct one *one, const struct firn_job *const *jobs,
@@ -250,8 +274,9 @@ static void save_tasks(const struct one *one, struct firn_buf *out)
     keep_names(out, &one->tasks);
     for (size_t a = 0; a < one->tasks.n; a++) {
         keep_int(out, one->ended[a]);
+        keep_double(out, one->came[a]);
+        keep_double(out, one->came_s[a]);
         for (size_t b = 0; b < one->tasks.n; b++) {
-            keep_double(out, one->gain[a][b]);
             keep_double(out, one->pair[a][b]);
         }
     }
@@ -285,8 +310,9 @@ static void load_tasks(struct one *one, struct keep *keep)
         keep->is_bad = true;
     for (size_t a = 0; a < one->tasks.n && !keep->is_bad; a++) {
         one->ended[a] = (int)keep_read_int(keep, FIRN_NO_JOB, INT32_MAX);
+        one->came[a] = keep_read_double(keep);
+        one->came_s[a] = keep_read_double(keep);
         for (size_t b = 0; b < one->tasks.n; b++) {
-            one->gain[a][b] = keep_read_double(keep);
             one->pair[a][b] = keep_read_double(keep);
         }
     }

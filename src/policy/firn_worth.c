@@ -130,7 +130,7 @@ static bool is_settled(const struct one_round *round,
     const struct one_rules *rules = &round->one->rules;
     const struct firn_job *job = seat->job;
     double now_s = round->view->now_s;
-    if (job->held.nparts == 0 || seat->is_guest)
+    if (job->held.nparts == 0 || seat->is_guest || seat->parted != NULL)
         return false;
     double hours = fmax(now_s - job->first_start_s, 3600) / 3600;
     if (rules->restarts > 0 && job->starts > rules->restarts * hours)

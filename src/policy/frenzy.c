@@ -52,8 +52,9 @@
  *
  * A model with a config.json, or with words that the paper does not have (LoRA,
  * ZeRO, a fused loss, ...; docs/memory.md), is planned with firn/peak.h
- * whatever `memory` says: its plans are tensor x data x ZeRO or FSDP x passes
- * (core/llmjobs.c).
+ * whatever `memory` says: its plans are tensor x data x ZeRO stage x passes,
+ * with activations computed again or the optimizer on the host where nothing
+ * else fits (core/llmjobs.c).
  *
  * As printed, (2) looks at idle GPUs only, and a nearly full node of large GPUs
  * wins over an empty one of small ones, against the paper's prose. Jobs that
@@ -80,7 +81,10 @@
 
 enum rank { EFFICIENCY, FEWEST, SPEED };
 /* What of a trainer's abilities plans depend on. */
-enum { PLANNED = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES };
+enum {
+    PLANNED = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES |
+              FIRN_CAN_ZERO | FIRN_CAN_RECOMPUTE | FIRN_CAN_OFFLOAD
+};
 enum memory { OURS, MARP };
 enum others { SMALLEST, FASTEST };
 enum serve { MEMORY, SPEED_TOO };
@@ -90,7 +94,7 @@ enum {
     NOTES = 32,
     APP_MAX = 80,
     KEY_MAX = 22 * 14 + APP_MAX + 1,
-    WAYS_MAX = 256
+    WAYS_USUAL = 64
 };
 
 /* A number of GPUs of any of these types. */
@@ -235,6 +239,19 @@ static void add_asked(const struct firn_view *view, const struct firn_job *job,
                                   .types = types ? types : job->type_mask}));
 }
 
+/* Fills frenzy->ways; returns how many. Most models have a few dozen ways: room
+ * for many more costs more than the search. */
+static size_t find_ways(struct frenzy *frenzy, const struct firn_view *view,
+                        const struct firn_job *job)
+{
+    size_t n = 0;
+    vec_reserve(&frenzy->ways, WAYS_USUAL);
+    while ((n = firn_view_llm_ways(view, job, frenzy->ways.at,
+                                   frenzy->ways.cap)) >= frenzy->ways.cap)
+        vec_reserve(&frenzy->ways, 4 * frenzy->ways.cap);
+    return n;
+}
+
 static void list_plans(struct frenzy *frenzy, const struct firn_view *view,
                        const struct firn_job *job, struct kind *kind)
 {
@@ -242,11 +259,9 @@ static void list_plans(struct frenzy *frenzy, const struct firn_view *view,
     kind->plans.n = 0;
     kind->noted = -1;
     kind->is_llm = job->spec.seq > 0;
-    if (kind->is_llm) {
-        vec_reserve(&frenzy->ways, WAYS_MAX);
-        n = firn_view_llm_ways(view, job, frenzy->ways.at, WAYS_MAX);
-    }
-    for (size_t i = 0; i < n && i < WAYS_MAX; i++)
+    if (kind->is_llm)
+        n = find_ways(frenzy, view, job);
+    for (size_t i = 0; i < n; i++)
         add_plan(frenzy, view, job, &frenzy->ways.at[i], kind);
     if (kind->plans.n == 0)
         add_asked(view, job, kind);
@@ -501,7 +516,25 @@ static void put_int(struct line *line, int number)
     put(line, digits + at);
 }
 
-/* "plan 1 of 3: tensor 2 x data 4, sharded, 2 passes" */
+/* Three digits, as %.3g has them. */
+static void put_gib(struct line *line, double gib)
+{
+    int units = gib >= 99.95 ? 1 : gib >= 9.995 ? 10 : 100;
+    char text[32];
+    if (!(gib >= 1 && gib < 999.5)) {
+        snprintf(text, sizeof text, "%.3g", gib);
+        put(line, text);
+        return;
+    }
+    int all = (int)(gib * units + 0.5), rest = all % units;
+    put_int(line, all / units);
+    if (rest == 0)
+        return;
+    put(line, units == 100 && rest < 10 ? ".0" : ".");
+    put_int(line, units == 100 && rest % 10 == 0 ? rest / 10 : rest);
+}
+
+/* "plan 1 of 3: tensor 2 x data 4, sharded, recompute, 2 passes" */
 static void note_plan(const struct has *has, const struct firn_job *job,
                       const struct kind *kind, size_t i)
 {
@@ -515,8 +548,15 @@ static void note_plan(const struct has *has, const struct firn_job *job,
     put_int(&line, plan->tensor);
     put(&line, " x data ");
     put_int(&line, plan->gpus / (plan->tensor > 0 ? plan->tensor : 1));
-    if (plan->parallel == FIRN_PARALLEL_SHARDED)
+    int zero = firn_parallel_zero(plan->parallel);
+    if (zero == 3)
         put(&line, ", sharded");
+    else if (zero > 0)
+        put(&line, zero == 1 ? ", ZeRO 1" : ", ZeRO 2");
+    if (firn_parallel_recomputes(plan->parallel))
+        put(&line, ", recompute");
+    if (firn_parallel_offloads(plan->parallel))
+        put(&line, ", offload");
     if (plan->passes > 1) {
         put(&line, ", ");
         put_int(&line, plan->passes);
@@ -550,13 +590,14 @@ static void explain(struct has *has, const struct firn_job *job,
     int free = free_of(has, plan->types);
     if (kind->noted != free) {
         struct line line = {.n = 0};
-        char of_gib[32] = "";
-        if (plan->need_gib > 0)
-            snprintf(of_gib, sizeof of_gib, " of %.3g GiB", plan->need_gib);
         put(&line, "needs ");
         put_int(&line, plan->gpus);
         put(&line, " GPUs");
-        put(&line, of_gib);
+        if (plan->need_gib > 0) {
+            put(&line, " of ");
+            put_gib(&line, plan->need_gib);
+            put(&line, " GiB");
+        }
         put(&line, ", ");
         put_int(&line, free);
         put(&line, " free");

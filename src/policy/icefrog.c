@@ -311,14 +311,6 @@ static void put_off(const struct firn_view *view, struct firn_plan *plan,
                            wait_s);
 }
 
-/* Counts all GPUs, as the plan is empty; between rounds the free ones. */
-static void count_gpus(struct ice_round *round)
-{
-    const struct firn_cluster *cluster = round->view->cluster;
-    for (int t = 0; t < cluster->ntypes; t++)
-        round->capacity[t] = 2 * firn_plan_free_of(round->plan, t);
-}
-
 static void fill_seats(struct ice_round *round)
 {
     const struct firn_view *view = round->view;
@@ -351,7 +343,9 @@ enum firn_status icefrog_decide(void *state, const struct firn_view *view,
         if (view->nwaiting == 0 || is_closed)
             return FIRN_OK;
     }
-    count_gpus(&round);
+    /* Counts all GPUs, as the plan is empty; between rounds the free ones. */
+    for (int t = 0; t < view->cluster->ntypes; t++)
+        round.capacity[t] = 2 * firn_plan_free_of(plan, t);
     fill_seats(&round);
     divide(&round);
     ice_place(&round);

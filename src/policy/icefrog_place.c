@@ -23,29 +23,22 @@ static bool keep(struct ice_round *round, struct ice_seat *seat)
     return seat->is_placed;
 }
 
-static bool is_open(const struct ice_seat *seat)
-{
-    return seat->job->held.is_shared && seat->job->held.ngpus == 1;
-}
-
-/* Of a pair the first job that can be joined where it is stays there. */
-static void keep_host(struct ice_round *round, struct ice_seat *seat)
-{
-    struct ice_seat *partner = &round->seats[seat->partner];
-    if (seat->sharer == seat->partner || !partner->is_placed)
-        if (is_open(seat) && ice_type_held(round, seat->job) == ice_type(seat))
-            keep(round, seat);
-}
-
 static void keep_all(struct ice_round *round)
 {
     for (size_t i = 0; i < round->n; i++) {
         struct ice_seat *seat = &round->seats[i];
         if (seat->chosen == 0)
             continue;
-        if (ice_is_half(seat))
-            keep_host(round, seat);
-        else if (seat->details[seat->chosen].is_held)
+        if (ice_is_half(seat)) {
+            /* Of a pair the first job that can be joined where it is stays
+             * there. */
+            bool is_first = seat->sharer == seat->partner ||
+                            !round->seats[seat->partner].is_placed;
+            if (is_first && seat->job->held.is_shared &&
+                seat->job->held.ngpus == 1 &&
+                ice_type_held(round, seat->job) == ice_type(seat))
+                keep(round, seat);
+        } else if (seat->details[seat->chosen].is_held)
             keep(round, seat);
     }
 }

@@ -124,15 +124,6 @@ static bool is_slowed(const struct ice_round *round,
     return job->rate < round->ice->evict * alone; /* false for NaN */
 }
 
-static void judge_pairs(struct ice_round *round)
-{
-    for (size_t i = 0; i < round->n; i++) {
-        struct ice_seat *seat = &round->seats[i];
-        if (seat->sharer != ICE_NONE && is_slowed(round, seat))
-            remember(round->ice, pair_of(seat, &round->seats[seat->sharer]));
-    }
-}
-
 /* Whether it may share, and as which application. */
 static void look_at_load(struct ice_round *round, struct ice_seat *seat)
 {
@@ -155,7 +146,11 @@ void ice_meet(struct ice_round *round)
     find_mates(round);
     for (size_t i = 0; i < round->n; i++)
         look_at_load(round, &round->seats[i]);
-    judge_pairs(round);
+    for (size_t i = 0; i < round->n; i++) {
+        struct ice_seat *seat = &round->seats[i];
+        if (seat->sharer != ICE_NONE && is_slowed(round, seat))
+            remember(round->ice, pair_of(seat, &round->seats[seat->sharer]));
+    }
 }
 
 /* ---- as they are to be ---- */

@@ -59,15 +59,6 @@ static void make_room(struct lucid *lucid, size_t ids)
         lucid->seen.n = ids;
 }
 
-static void meet(struct lucid *lucid, const struct firn_event *event)
-{
-    struct lucid_seen seen = {map_add(&lucid->apps, event->spec->app) + 1,
-                              map_add(&lucid->groups, event->spec->group) + 1,
-                              {0, 0, 0}};
-    make_room(lucid, (size_t)event->job + 1);
-    lucid->seen.at[event->job] = seen;
-}
-
 /* The work it has done in all, going by its last report. */
 static void learn(struct lucid *lucid, const struct lucid_seen *seen,
                   const struct firn_event *event)
@@ -87,8 +78,12 @@ void lucid_observe(void *state, const struct firn_event *event)
     struct lucid *lucid = state;
     if (lucid->estimates == LUCID_ORACLE)
         return;
-    if (event->kind == FIRN_EVENT_SUBMIT)
-        meet(lucid, event);
+    if (event->kind == FIRN_EVENT_SUBMIT) {
+        int app = map_add(&lucid->apps, event->spec->app) + 1;
+        int group = map_add(&lucid->groups, event->spec->group) + 1;
+        make_room(lucid, (size_t)event->job + 1);
+        lucid->seen.at[event->job] = (struct lucid_seen){app, group, {0, 0, 0}};
+    }
     struct lucid_seen *seen = seen_of(lucid, event->job);
     if (seen == NULL)
         return;

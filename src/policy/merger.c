@@ -473,3 +473,27 @@ void merger_solve(const struct firn_view *view,
     else if (n > 0)
         solve_alone(&m, capacity, result);
 }
+
+/* ---- the guard ---- */
+
+const char *merger_harm(const struct firn_view *view, const struct firn_job *a,
+                        const struct firn_job *b, bool guard)
+{
+    const struct firn_job *jobs[2] = {a, b};
+    struct firn_way way = way_of(a->held.ngpus);
+    struct firn_merge merge;
+    double alone_s[2];
+    if (!firn_view_merge(view, a, b, FIRN_MERGE_TOGETHER, &way, &merge))
+        return "their gain is not known";
+    if (!guard || !(merge.epochs >= 2))
+        return NULL;
+    if (merge.stalled != 0)
+        return "one learned nothing in 2 epochs";
+    for (int i = 0; i < 2; i++)
+        alone_s[i] = firn_view_left_s(view, jobs[i], &way);
+    return merge.left_s[0] + merge.left_s[1] >
+                   2 * fmin(alone_s[0], alone_s[1]) +
+                       fmax(alone_s[0], alone_s[1])
+               ? "both end sooner alone"
+               : NULL;
+}

@@ -1,9 +1,9 @@
 /* merger.h - Ymir's task merger: GPUs and partners of the jobs of a round.
  *
- * Private to the policy ymir. A unit is a job, or two that are being trained
- * together already. The merger gives each unit a number of GPUs or none, and
- * pairs some of those that may be paired, so that the objective over all of
- * them is best and no more GPUs are used than there are.
+ * Of the policy ymir; firn asks merger_harm() too. A unit is a job, or two that
+ * are being trained together already. The merger gives each unit a number of
+ * GPUs or none, and pairs some of those that may be paired, so that the
+ * objective over all of them is best and no more GPUs are used than there are.
  */
 #ifndef POLICY_MERGER_H
 #define POLICY_MERGER_H
@@ -59,5 +59,11 @@ void merger_solve(const struct firn_view *view,
  * and the fewest it accepts. In scratch memory. */
 const int *merger_counts(const struct firn_view *view,
                          const struct firn_job *job, size_t *n);
+
+/* Why two jobs that are being trained together should be parted, in words;
+ * NULL: they should not. Without `guard` only where nothing is known of the
+ * pair. */
+const char *merger_harm(const struct firn_view *view, const struct firn_job *a,
+                        const struct firn_job *b, bool guard);
 
 #endif

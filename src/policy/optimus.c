@@ -290,14 +290,6 @@ static void place_all(const struct round *round, struct firn_plan *plan)
     }
 }
 
-static void say_why(const struct round *round, struct firn_plan *plan)
-{
-    for (size_t i = 0; i < round->n; i++)
-        if (round->seats[i].gpus == 0)
-            firn_plan_note(plan, round->seats[i].job,
-                           "earlier jobs hold all GPUs");
-}
-
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -311,7 +303,10 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     grow(&round);
     keep(&round, plan);
     place_all(&round, plan);
-    say_why(&round, plan);
+    for (size_t i = 0; i < round.n; i++)
+        if (round.seats[i].gpus == 0)
+            firn_plan_note(plan, round.seats[i].job,
+                           "earlier jobs hold all GPUs");
     return FIRN_OK;
 }
 

@@ -426,16 +426,6 @@ static void explain(const struct round *round, const struct firn_job *job,
                        gpus, free, open, seen->mem, seen->slow);
 }
 
-/* Those that run, and those that started in this round. */
-static void find_hosts(struct round *round)
-{
-    pairing_hosts_find(&round->hosts);
-    round->verdicts = firn_view_alloc(round->view, round->view->njobs + 1);
-    for (size_t i = 0; i < round->nserved; i++)
-        if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
-            pairing_hosts_started(&round->hosts, round->queue[i].job);
-}
-
 /* Puts the job beside hosts. Of several types the one whose worst host is
  * best. */
 static bool pair(struct round *round, const struct firn_job *job,
@@ -444,8 +434,14 @@ static bool pair(struct round *round, const struct firn_job *job,
     struct choice best = {.npicks = 0};
     struct pick *spare = round->picks + job->spec.gpus + 1;
     bool is_found = false;
-    if (round->hosts.at == NULL)
-        find_hosts(round);
+    if (round->hosts.at == NULL) {
+        /* Those that run, and those that started in this round. */
+        pairing_hosts_find(&round->hosts);
+        round->verdicts = firn_view_alloc(round->view, round->view->njobs + 1);
+        for (size_t i = 0; i < round->nserved; i++)
+            if (firn_plan_of(round->plan, round->queue[i].job)->nparts > 0)
+                pairing_hosts_started(&round->hosts, round->queue[i].job);
+    }
     for (int t = 0; t < round->view->cluster->ntypes; t++) {
         struct choice now;
         if (!(job->type_mask >> t & 1))

@@ -82,22 +82,19 @@ static void add_running(struct pairing_hosts *hosts, const struct firn_job *job)
              is_slowed ? slow_of(hosts, job) : 1);
 }
 
-/* Ten thousand jobs are not in any cache. */
-static void look_ahead(const struct firn_job *job)
-{
-    __builtin_prefetch(&job->spec.duration_s);
-    __builtin_prefetch(&job->held);
-    __builtin_prefetch(&job->resumes_s);
-}
-
 void pairing_hosts_find(struct pairing_hosts *hosts)
 {
     const struct firn_view *view = hosts->view;
     const struct firn_job *const *jobs = firn_view_running(view);
     hosts->at = firn_view_alloc(view, (view->njobs + 1) * sizeof *hosts->at);
     for (size_t i = 0; i < view->nrunning; i++) {
-        if (i + AHEAD < view->nrunning)
-            look_ahead(jobs[i + AHEAD]);
+        if (i + AHEAD < view->nrunning) {
+            /* Ten thousand jobs are not in any cache. */
+            const struct firn_job *job = jobs[i + AHEAD];
+            __builtin_prefetch(&job->spec.duration_s);
+            __builtin_prefetch(&job->held);
+            __builtin_prefetch(&job->resumes_s);
+        }
         add_running(hosts, jobs[i]);
     }
 }

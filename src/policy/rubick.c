@@ -65,7 +65,7 @@
 enum {
     CURVE_MOST = 128, /* GPUs of a curve, unless the job asks for more */
     SPLIT_MOST = 8,   /* stages, and tensor shares */
-    WAYS_MAX = 256,
+    WAYS_MAX = 512,
     KEY_MAX = 320,
     QUEUE_MIN = 1000,
 };
@@ -249,13 +249,17 @@ static void draw(struct round *round, const struct firn_job *job, int type,
 static void write_key(char key[KEY_MAX], const struct firn_job *job)
 {
     const struct firn_job_spec *s = &job->spec;
-    snprintf(key, KEY_MAX,
-             "%d %d %d %x %d %d %x %d/%d/%d %d/%d/%d/%d %.17g %.120s", s->gpus,
-             s->gpus_min, s->gpus_max, (unsigned)job->type_mask, s->batch,
-             s->seq, s->cannot, s->asked.parallel, s->asked.tensor,
-             s->asked.stages, (int)s->training.precision,
-             (int)s->training.optimizer, (int)s->training.attention,
-             (int)s->training.checkpointing, s->mem_gib, s->app);
+    const struct firn_training *as = &s->training;
+    snprintf(
+        key, KEY_MAX,
+        "%d %d %d %x %d %d %x %d/%d/%d %d/%d/%d/%d/%d/%d/%d/%d/%d/%d/%d/%d "
+        "%.17g %.17g %.120s",
+        s->gpus, s->gpus_min, s->gpus_max, (unsigned)job->type_mask, s->batch,
+        s->seq, s->cannot, s->asked.parallel, s->asked.tensor, s->asked.stages,
+        (int)as->precision, (int)as->optimizer, (int)as->attention,
+        (int)as->checkpointing, (int)as->loss, (int)as->mode, (int)as->zero,
+        (int)as->lora_precision, (int)as->offload, (int)as->lora_on,
+        (int)as->lora, as->accumulation, s->mem_gib, s->mem_ratio, s->app);
 }
 
 static int kind_of(struct rubick *rubick, const struct firn_job *job)

@@ -201,15 +201,6 @@ static bool is_time(const struct themis *themis, double now_s)
     return themis->interval_s == 0 || fabs(times - round(times)) < 1e-6;
 }
 
-/* Gives the same answer when asked twice at one time. */
-static void look_at_clock(struct themis *themis, double now_s)
-{
-    if (now_s <= themis->last_s)
-        return;
-    themis->before_s = themis->leaves_some ? themis->last_s : now_s;
-    themis->last_s = now_s;
-}
-
 static enum firn_status decide(void *state, const struct firn_view *view,
                                struct firn_plan *plan)
 {
@@ -218,7 +209,10 @@ static enum firn_status decide(void *state, const struct firn_view *view,
     firn_plan_keep_all(plan);
     if (view->gpus_up == 0 || !is_time(themis, view->now_s))
         return FIRN_OK;
-    look_at_clock(themis, view->now_s);
+    if (view->now_s > themis->last_s) { /* the same answer when asked twice */
+        themis->before_s = themis->leaves_some ? themis->last_s : view->now_s;
+        themis->last_s = view->now_s;
+    }
     themis->leaves_some = false;
     if (view->nwaiting == 0)
         return FIRN_OK;

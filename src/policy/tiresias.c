@@ -26,19 +26,14 @@ static const struct firn_option options[] = {
     {0},
 };
 
-/* Service is the sum of a few products of times, so at the very moment of a
- * crossing it may be short of the threshold by rounding. */
-static double rounding(const struct firn_job *job, double now_s)
-{
-    return 1e-6 + 4e-15 * now_s * job->held.ngpus;
-}
-
 static struct firn_rank rank(const void *state, const struct firn_job *job,
                              double now_s)
 {
     const struct tiresias *tiresias = state;
     double served = firn_job_served_gpu_s(job, now_s);
-    double reached = served + rounding(job, now_s);
+    /* Service is the sum of a few products of times, so at the very moment of a
+     * crossing it may be short of the threshold by rounding. */
+    double reached = served + (1e-6 + 4e-15 * now_s * job->held.ngpus);
     int queue = 0;
     while (queue < tiresias->thresholds.n &&
            tiresias->thresholds.at[queue] <= reached)

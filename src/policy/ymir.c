@@ -221,29 +221,6 @@ static bool is_fresh(const struct meeting *m, const struct firn_job *job)
     return job->held.nparts == 0 && firn_job_done_s(job, m->view->now_s) <= 0;
 }
 
-/* Why two that are trained together are to be parted; NULL: they are not. */
-static const char *harm(const struct meeting *m, const struct firn_job *a,
-                        const struct firn_job *b)
-{
-    const struct firn_job *jobs[2] = {a, b};
-    struct firn_way way = {.gpus = a->held.ngpus, .type = FIRN_ANY_TYPE};
-    struct firn_merge merge;
-    double alone_s[2];
-    if (!firn_view_merge(m->view, a, b, FIRN_MERGE_TOGETHER, &way, &merge))
-        return "their gain is not known";
-    if (!m->y->guard || !(merge.epochs >= 2))
-        return NULL;
-    if (merge.stalled != 0)
-        return "one learned nothing in 2 epochs";
-    for (int i = 0; i < 2; i++)
-        alone_s[i] = firn_view_left_s(m->view, jobs[i], &way);
-    return merge.left_s[0] + merge.left_s[1] >
-                   2 * fmin(alone_s[0], alone_s[1]) +
-                       fmax(alone_s[0], alone_s[1])
-               ? "both end sooner alone"
-               : NULL;
-}
-
 /* The GPUs of a job that is being profiled; 0 when it is not. */
 static int pinned(const struct meeting *m, const struct firn_job *job)
 {
@@ -291,7 +268,8 @@ static void list_units(struct meeting *m)
         const struct firn_job *with = partner(m, job);
         if (!m->is_round && (job->held.nparts > 0 || is_waiting(m, job)))
             continue;
-        const char *why = with != NULL ? harm(m, job, with) : NULL;
+        const char *why =
+            with != NULL ? merger_harm(m->view, job, with, m->y->guard) : NULL;
         if (why != NULL) {
             firn_plan_note(m->plan, job, "parted from %.20s: %s",
                            with->spec.name, why);

@@ -57,13 +57,6 @@ static struct sides sides_at(const struct repro_book *book,
     };
 }
 
-/* Number of draws that both sides have. */
-static int draws_of(const struct sides *sides)
-{
-    return sides->of->ndraws < sides->over->ndraws ? sides->of->ndraws
-                                                   : sides->over->ndraws;
-}
-
 /* b / a of one draw for one metric (reprojudge.h); 1 if both are 0. */
 static double gain_of(const struct repro_book *book,
                       const struct repro_part *part, const struct sides *sides,
@@ -116,7 +109,9 @@ static struct repro_figure figure_at(const struct repro_book *book,
     struct sides sides = sides_at(book, part, claim, rules, point);
     if (claim->kind == REPRO_BELOW)
         return value_at(book, part, claim, &sides);
-    int n = draws_of(&sides);
+    /* Number of draws that both sides have. */
+    int n = sides.of->ndraws < sides.over->ndraws ? sides.of->ndraws
+                                                  : sides.over->ndraws;
     double *x = mem_new((size_t)n + 1, sizeof *x);
     for (int i = 0; i < n; i++) {
         x[i] = gain_of(book, part, &sides, claim->metric_at, i);

@@ -103,11 +103,6 @@ static size_t run_of(struct repro_book *book, struct words *argv, int repeat,
     return at;
 }
 
-static bool has_set(const struct draft *draft)
-{
-    return draft->rules == REPRO_HONEST || !varies(draft, "set");
-}
-
 /* The value of the varied option. */
 static const char *use_of(const struct draft *draft)
 {
@@ -144,7 +139,8 @@ static void add_run(const struct draft *draft, const char *trace, int seed,
         add_options(&argv, it->compat->options);
     }
     if (draft->point != NULL && !varies(draft, "trace") &&
-        !varies(draft, "cluster") && has_set(draft))
+        !varies(draft, "cluster") &&
+        (draft->rules == REPRO_HONEST || !varies(draft, "set")))
         add_option(&argv, it->sweep->of, use_of(draft));
     vec_add(cell, run_of(draft->book, &argv, draft->repeat, it->name));
 }

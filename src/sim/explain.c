@@ -239,17 +239,6 @@ static void look_beside(struct telling *t, const struct replay *r,
         out->with[i] = name_of(t, t->with.at[i]);
 }
 
-static void look_waiting(const struct telling *t, const struct replay *r,
-                         struct explain_stretch *out)
-{
-    out->what = EXPLAIN_WAITS;
-    out->note = t->note;
-    out->gpus_up = r->ledger.nup;
-    out->gpus_free = r->ledger.nup - r->ledger.nbusy;
-    for (size_t i = 0; i < r->jobs.n && r->jobs.at[i].id < t->life->id; i++)
-        out->jobs_before += r->jobs.at[i].state == REPLAY_WAITING;
-}
-
 static void look_holding(struct telling *t, const struct replay *r,
                          const struct replay_job *job,
                          struct explain_stretch *out)
@@ -278,8 +267,14 @@ static void on_moment(void *arg, const struct replay *r)
         next.from_s = t->life->submit_s;
     if (job->state == REPLAY_RUNNING)
         look_holding(t, r, job, &next);
-    else
-        look_waiting(t, r, &next);
+    else {
+        next.what = EXPLAIN_WAITS;
+        next.note = t->note;
+        next.gpus_up = r->ledger.nup;
+        next.gpus_free = r->ledger.nup - r->ledger.nbusy;
+        for (size_t i = 0; i < r->jobs.n && r->jobs.at[i].id < t->life->id; i++)
+            next.jobs_before += r->jobs.at[i].state == REPLAY_WAITING;
+    }
     if (strcmp(next.cause, "anew") == 0 && job->state == REPLAY_RUNNING) {
         next.note = t->note;
         t->note = "";
@@ -352,14 +347,6 @@ static void take_end(struct telling *t, const struct replay *r,
     finish(t, how, job->finished_s);
 }
 
-static void take_stop(struct telling *t, const struct replay *r)
-{
-    bool is_node = strcmp(r->columns[4], "node") == 0;
-    t->cause = is_node ? "node" : "preempt";
-    t->life->node_losses += is_node;
-    t->life->preemptions += !is_node;
-}
-
 static void take_own(struct telling *t, const struct replay *r,
                      const struct replay_job *job)
 {
@@ -379,7 +366,10 @@ static void take_own(struct telling *t, const struct replay *r,
     } else if (strcmp(kind, "note") == 0) {
         t->note = arena_strdup(&t->life->text, r->columns[3]);
     } else if (strcmp(kind, "stop") == 0) {
-        take_stop(t, r);
+        bool is_node = strcmp(r->columns[4], "node") == 0;
+        t->cause = is_node ? "node" : "preempt";
+        t->life->node_losses += is_node;
+        t->life->preemptions += !is_node;
     } else if (strcmp(kind, "anew") == 0) {
         t->cause = "anew";
         t->note = arena_strdup(&t->life->text, r->columns[3]);

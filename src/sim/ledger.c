@@ -135,6 +135,31 @@ static int read_shares(char **at)
     return read_int(at);
 }
 
+/* What saves memory: stages 1 and 2 of ZeRO, activations computed again, the
+ * optimizer on the host. */
+static const char saves[] = "12ro";
+
+/* "+1" or "+2ro" at the end is cut off. */
+static enum firn_status read_saves(char *text, struct holding *out,
+                                   struct firn_error *err)
+{
+    char *at = strchr(text, '+');
+    if (at == NULL)
+        return FIRN_OK;
+    *at++ = '\0';
+    for (int i = 0; saves[i] != '\0'; i++)
+        if (*at == saves[i]) {
+            out->saves |= 1 << i;
+            at++;
+        }
+    if (*at != '\0' || out->saves == 0)
+        return firn_fail(err, FIRN_EINVAL,
+                         "memory is saved by '1', '2', 'r' or 'o', in this "
+                         "order, not by '%.8s'",
+                         at);
+    return FIRN_OK;
+}
+
 /* "/s", "/o", "/r", "/p4" or "/p4t2" at the end is cut off. */
 static enum firn_status read_spread(char *text, struct holding *out,
                                     struct firn_error *err)
@@ -168,6 +193,7 @@ static enum firn_status read_all(const struct ledger *ledger, char *at,
     out->is_shared = *at != '\0' && at[strlen(at) - 1] == '~';
     if (out->is_shared)
         at[strlen(at) - 1] = '\0';
+    FIRN_TRY(read_saves(at, out, err));
     FIRN_TRY(read_spread(at, out, err));
     for (;;) {
         int node = *at == 'n' ? (at++, read_int(&at)) : -1;
@@ -290,6 +316,10 @@ int ledger_print(const struct ledger *ledger, const struct holding *held,
         buf_printf(out, "/p%d", held->stages);
     if (held->stages > 0 && held->shares > 1)
         buf_printf(out, "t%d", held->shares);
+    buf_puts(out, held->saves != 0 ? "+" : "");
+    for (int i = 0; saves[i] != '\0'; i++)
+        if (held->saves >> i & 1)
+            buf_putc(out, saves[i]);
     buf_puts(out, held->is_shared ? "~" : "");
     return nnodes;
 }

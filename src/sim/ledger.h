@@ -49,6 +49,7 @@ struct holding {
     int stages; /* of its model; 0: not cut, -1: sharded, -2: offloaded, -3:
                  * copies that compute activations again */
     int shares; /* of each stage; 1 */
+    int saves;  /* bit i: the i-th mark of "12ro" stands behind a '+' */
 };
 
 /* Appends nodes; they must follow those before. FIRN_EINVAL when not, or when

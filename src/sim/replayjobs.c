@@ -162,6 +162,7 @@ static bool is_same_place(const struct holding *a, const struct holding *b)
 {
     return a->gpus.n == b->gpus.n && a->is_shared == b->is_shared &&
            a->stages == b->stages && a->shares == b->shares &&
+           a->saves == b->saves &&
            memcmp(a->gpus.at, b->gpus.at, a->gpus.n * sizeof(int)) == 0;
 }
 

@@ -93,13 +93,6 @@ static void log_step(struct sim *sim, const struct firn_step *step)
     eventlog_step(sim->log, &true_step);
 }
 
-static void log_report(struct sim *sim, const struct firn_job *job,
-                       const struct firn_event *event)
-{
-    const struct firn_report *told = true_report(sim, job);
-    eventlog_report(sim->log, job, event->at_s, told ? told : &event->report);
-}
-
 static void on_step(void *arg, const struct firn_step *step)
 {
     struct sim *sim = arg;
@@ -154,8 +147,11 @@ static void record(struct sim *sim, const struct firn_event *event)
         if (sim->world->anew[0] != '\0')
             eventlog_anew(sim->log, job, event->at_s, sim->world->anew);
         sim->world->anew[0] = '\0';
-        if (job->state == FIRN_JOB_RUNNING)
-            log_report(sim, job, event);
+        if (job->state == FIRN_JOB_RUNNING) {
+            const struct firn_report *told = true_report(sim, job);
+            eventlog_report(sim->log, job, event->at_s,
+                            told ? told : &event->report);
+        }
         metrics_report(&sim->metrics, job, event->report.resumes_s,
                        event->at_s);
         break;

@@ -196,12 +196,6 @@ static void keep(struct simjob *sj, const struct firn_alloc *alloc)
     sj->alloc.parts = parts;
 }
 
-/* The task of an ended job; 0: none. */
-static int task_of(const struct simengine *engine, firn_job_id id)
-{
-    return id >= 0 && (size_t)id < engine->tasks.n ? engine->tasks.at[id] : 0;
-}
-
 /* A job has ended: others may begin with its weights. */
 static void leave_weights(struct simengine *engine, const struct firn_job *job)
 {
@@ -227,7 +221,8 @@ static void start(struct simengine *engine, const struct firn_step *step)
     }
     sj->job = job;
     if (!(sj->done_s > 0))
-        sj->after = sj->is_lone ? 0 : task_of(engine, step->to->how.after);
+        sj->after =
+            sj->is_lone ? 0 : transfers_left_by(engine, step->to->how.after);
     sj->gpus = sj->used_gpus = step->to->ngpus;
     sj->is_preparing = false;
     sj->since_s = engine->world.now_s;
@@ -399,16 +394,6 @@ static void stretch(const struct firn_sim_options *options,
         spec->gpus > options->elastic_max ? spec->gpus : options->elastic_max;
 }
 
-/* Gives a language model the number of GPUs that its user left open. */
-static void count_gpus(const struct firn_sim_options *options,
-                       struct firn_job_spec *spec)
-{
-    if (options->asks_gpus)
-        llmjobs_ask(options->cluster, spec);
-    else
-        llmjobs_fill(options->cluster, spec);
-}
-
 /* Reads arrivals until one that the cluster can run; false when the trace has
  * failed (err) or is over. */
 static bool fetch(struct simengine *engine, struct firn_error *err)
@@ -418,8 +403,14 @@ static bool fetch(struct simengine *engine, struct firn_error *err)
     engine->has_spec = false;
     while (firn_trace_next(engine->world.trace, &engine->spec, err)) {
         bool is_llm = llmjobs_is(&engine->spec);
-        if (is_llm && engine->spec.gpus == 0)
-            count_gpus(engine->world.options, &engine->spec);
+        if (is_llm && engine->spec.gpus == 0) {
+            /* Gives a language model the number of GPUs that its user left
+             * open. */
+            if (engine->world.options->asks_gpus)
+                llmjobs_ask(engine->world.options->cluster, &engine->spec);
+            else
+                llmjobs_fill(engine->world.options->cluster, &engine->spec);
+        }
         stretch(engine->world.options, &engine->spec);
         if (!engine->world.replans)
             planjobs_restrict(&engine->spec);
@@ -601,15 +592,6 @@ static void take_finish(struct simengine *engine, struct firn_event *out)
                                .job = sj->job->id};
 }
 
-static void take_failure(struct simengine *engine, struct firn_event *out)
-{
-    struct failure_row row = failures_take(&engine->failures);
-    *out = (struct firn_event){.kind = row.is_up ? FIRN_EVENT_NODE_UP
-                                                 : FIRN_EVENT_NODE_DOWN,
-                               .at_s = engine->world.now_s,
-                               .node = row.node};
-}
-
 /* Counts a job, and keeps the application of the first of its kind. */
 static void count(long *n, char *first, const char *app)
 {
@@ -689,9 +671,13 @@ static bool next(void *state, double until_s, struct firn_event *out,
     engine->world.now_s = later(engine->world.now_s, first_s);
     if (finish_s <= first_s) /* (4) */
         take_finish(engine, out);
-    else if (failure_s <= first_s)
-        take_failure(engine, out);
-    else if (engine->table == NULL || measure(engine, err) == FIRN_OK)
+    else if (failure_s <= first_s) {
+        struct failure_row row = failures_take(&engine->failures);
+        *out = (struct firn_event){.kind = row.is_up ? FIRN_EVENT_NODE_UP
+                                                     : FIRN_EVENT_NODE_DOWN,
+                                   .at_s = engine->world.now_s,
+                                   .node = row.node};
+    } else if (engine->table == NULL || measure(engine, err) == FIRN_OK)
         take_arrival(engine, out);
     else
         return false;

@@ -233,4 +233,5 @@ const struct firn_forecast_def simengine_forecast = {
     .slowdown_in = slowdown_in_of,
     .executors = executors_of,
     .costs = costs_forecast,
+    .after = transfers_saved,
 };

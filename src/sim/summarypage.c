@@ -77,20 +77,15 @@ static size_t shared_folder(const struct firn_sim_result *results, size_t n)
     return common;
 }
 
-/* Not by the simulator's own rules: the numbers are another's. */
-static bool is_foreign(const struct firn_sim_result *result)
-{
-    return result->world[0] != '\0' &&
-           strcmp(result->world, world_honest.name) != 0;
-}
-
 static void put_heading(const struct firn_sim_result *result,
                         struct firn_buf *out)
 {
     buf_printf(out, "cluster %s, a restart costs ", result->cluster);
     buf_double(out, result->restart_s);
     buf_printf(out, " s, seed %llu", (unsigned long long)result->seed);
-    if (is_foreign(result))
+    /* Not by the simulator's own rules: the numbers are another's. */
+    if (result->world[0] != '\0' &&
+        strcmp(result->world, world_honest.name) != 0)
         buf_printf(out, ", by the rules of %s", result->world);
     buf_puts(out, "\n\n");
 }

@@ -349,17 +349,15 @@ bool taskfeed_hurts(struct taskfeed *feed, const struct simjob *sj, char *why,
 
 /* --- what is expected ---------------------------------------------------- */
 
-bool taskfeed_ratio(struct taskfeed *feed, int task, int other,
-                    enum firn_merge_kind kind, double *ratio)
+bool taskfeed_answer(struct taskfeed *feed, int task, int other,
+                     enum firn_merge_kind kind, struct taskbook_answer *out)
 {
-    struct taskbook_answer answer;
-    if (feed->has_key)
-        return transfers_key(task, other, kind, ratio);
+    if (feed->has_key) {
+        *out = (struct taskbook_answer){.ended = 1};
+        return transfers_key(task, other, kind, &out->ratio);
+    }
     struct task_run run = {number_of(feed, task), number_of(feed, other), kind};
-    if (!taskbook_answer(feed->book, &run, &answer))
-        return false;
-    *ratio = answer.ratio;
-    return true;
+    return taskbook_answer(feed->book, &run, out);
 }
 
 /* Epochs that the job is expected to take in this way; 0: not known. */

@@ -26,10 +26,11 @@ void taskfeed_tell(struct taskfeed *feed, struct simjob *sj, double done_s);
 /* It has met its target. */
 void taskfeed_end(struct taskfeed *feed, struct simjob *sj);
 
-/* What is expected of a task (transfers.h) merged with another: epochs so over
- * epochs alone. False: not to be merged. */
-bool taskfeed_ratio(struct taskfeed *feed, int task, int other,
-                    enum firn_merge_kind kind, double *ratio);
+/* What is expected of a task (transfers.h) merged with another; false: not to
+ * be merged. A key has measured every pair: of its answers only `ratio`
+ * and `ended` are set. */
+bool taskfeed_answer(struct taskfeed *feed, int task, int other,
+                     enum firn_merge_kind kind, struct taskbook_answer *out);
 /* True progress over what is believed of it, for a rate that is reported; 1
  * for a job that is not merged. */
 double taskfeed_belief(struct taskfeed *feed, const struct simjob *sj);

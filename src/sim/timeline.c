@@ -76,19 +76,14 @@ static void thin(struct timeline *t)
     t->k = ceil(t->k / 2);
 }
 
-static void keep_row(struct timeline *t)
-{
-    struct row row = {t->k, t->values};
-    vec_add(&t->rows, row);
-    t->k++;
-    if (t->rows.n > TIMELINE_ROWS)
-        thin(t);
-}
-
 static void next_row(struct timeline *t)
 {
     if (t->is_adaptive) {
-        keep_row(t);
+        struct row row = {t->k, t->values};
+        vec_add(&t->rows, row);
+        t->k++;
+        if (t->rows.n > TIMELINE_ROWS)
+            thin(t);
         return;
     }
     put_row(t, t->k, &t->values);

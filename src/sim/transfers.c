@@ -174,14 +174,15 @@ double transfers_left_s(struct simengine *engine, const struct firn_job *job,
 {
     struct taskfeed_state state;
     struct simjob *sj = simjob_of(engine, job);
-    double ratio, left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
+    struct taskbook_answer answer;
+    double left_s = job->spec.duration_s - firn_job_done_s(job, now_s);
     hear(engine, now_s);
     if (state_of(engine, job, now_s, &state))
         left_s = state.left * job->spec.duration_s;
     if (sj != NULL && sj->with > 0 && sj->kind == FIRN_MERGE_AFTER &&
-        taskfeed_ratio(engine->tasks_told, sj->task, sj->with, FIRN_MERGE_AFTER,
-                       &ratio))
-        left_s *= ratio;
+        taskfeed_answer(engine->tasks_told, sj->task, sj->with,
+                        FIRN_MERGE_AFTER, &answer))
+        left_s *= answer.ratio;
     return left_s;
 }
 
@@ -223,15 +224,16 @@ static bool together(struct simengine *engine, struct side s[2],
                      const struct firn_way *way, struct firn_merge *out)
 {
     struct running joint, ref;
-    double ratio, batch = (double)s[0].job->spec.batch + s[1].job->spec.batch;
+    struct taskbook_answer answer;
+    double batch = (double)s[0].job->spec.batch + s[1].job->spec.batch;
     for (int i = 0; i < 2; i++) {
-        if (!taskfeed_ratio(engine->tasks_told, s[i].task, s[1 - i].task,
-                            FIRN_MERGE_TOGETHER, &ratio) ||
+        if (!taskfeed_answer(engine->tasks_told, s[i].task, s[1 - i].task,
+                             FIRN_MERGE_TOGETHER, &answer) ||
             !simforecast_running(engine->forecast, s[i].job, way, batch, &joint,
                                  &ref))
             return false;
-        s[i].merge.together = transfers_rate(s[i].task, s[1 - i].task,
-                                             ratio * s[i].belief, &joint, &ref);
+        s[i].merge.together = transfers_rate(
+            s[i].task, s[1 - i].task, answer.ratio * s[i].belief, &joint, &ref);
     }
     struct firn_task_size one[2]; /* an epoch of each */
     for (int i = 0; i < 2; i++) {
@@ -248,11 +250,11 @@ static bool together(struct simengine *engine, struct side s[2],
 static bool after(struct simengine *engine, struct side s[2],
                   struct firn_merge *out)
 {
-    double ratio;
-    if (!taskfeed_ratio(engine->tasks_told, s[1].task, s[0].task,
-                        FIRN_MERGE_AFTER, &ratio))
+    struct taskbook_answer answer;
+    if (!taskfeed_answer(engine->tasks_told, s[1].task, s[0].task,
+                         FIRN_MERGE_AFTER, &answer))
         return false;
-    s[1].merge.after = 1 / (ratio * s[1].belief);
+    s[1].merge.after = 1 / (answer.ratio * s[1].belief);
     out->epoch_s =
         s[1].merge.work_s / s[1].merge.alone / transfers_epochs(s[1].task);
     return true;
@@ -298,5 +300,35 @@ bool transfers_merge(void *state, const struct firn_job *a,
     if (kind == FIRN_MERGE_TOGETHER)
         watch(engine, s, now_s, &merge);
     *out = merge;
+    return true;
+}
+
+int transfers_left_by(const struct simengine *engine, firn_job_id id)
+{
+    return id >= 0 && (size_t)id < engine->tasks.n ? engine->tasks.at[id] : 0;
+}
+
+bool transfers_saved(void *state, firn_job_id from, const struct firn_job *job,
+                     struct firn_after *out)
+{
+    struct simengine *engine = state;
+    const struct firn_sim_options *options = engine->world.options;
+    int task = transfers_task(job->spec.app);
+    int other = transfers_left_by(engine, from);
+    struct taskbook_answer answer;
+    if (engine->tasks_told == NULL || is_lone(engine, job) ||
+        !transfers_is_pair(task, other))
+        return false;
+    hear(engine, engine->world.now_s);
+    if (!taskfeed_answer(engine->tasks_told, task, other, FIRN_MERGE_AFTER,
+                         &answer))
+        return false;
+    struct noise_merge with = {job->id, from, FIRN_MERGE_AFTER};
+    struct noise_merge alone = {.id = job->id, .with = FIRN_NO_JOB};
+    double ratio = answer.ratio *
+                   noise_transfer(&options->noise, options->seed, with) *
+                   noise_iterations(&options->noise, options->seed, with) /
+                   noise_iterations(&options->noise, options->seed, alone);
+    *out = (struct firn_after){.gain = 1 / ratio, .ended = answer.ended};
     return true;
 }

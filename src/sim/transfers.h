@@ -60,5 +60,9 @@ bool transfers_merge(void *state, const struct firn_job *a,
                      const struct firn_job *b, enum firn_merge_kind kind,
                      const struct firn_way *way, double now_s,
                      struct firn_merge *out);
+/* The task whose weights an ended job has left; 0: none. */
+int transfers_left_by(const struct simengine *engine, firn_job_id id);
+bool transfers_saved(void *state, firn_job_id from, const struct firn_job *job,
+                     struct firn_after *out);
 
 #endif

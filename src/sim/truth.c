@@ -34,8 +34,9 @@ static double llm_rate(const struct truth *truth, const struct firn_job *job,
     struct llmjob llm =
         llmjobs_open(truth->cluster, &job->spec, job->type_mask);
     struct llmspot spot = llmjobs_held(truth->cluster, alloc);
-    struct llmhow how = {alloc->how.tensor, alloc->how.parallel,
-                         alloc->how.passes};
+    struct llmhow how = {.tensor = alloc->how.tensor,
+                         .parallel = alloc->how.parallel,
+                         .passes = alloc->how.passes};
     return llmjobs_rate(&llm, &spot, how);
 }
 

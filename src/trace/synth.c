@@ -202,11 +202,6 @@ static enum firn_status check(const struct synth_options *options,
     return FIRN_OK;
 }
 
-static int draw_model_gpus(struct rng *rng, const struct synth_options *options)
-{
-    return options->model_gpus[rng_below(rng, options->nmodels)];
-}
-
 enum firn_status synth_init(struct synth *synth,
                             const struct synth_options *options,
                             struct firn_error *err)
@@ -219,8 +214,10 @@ enum firn_status synth_init(struct synth *synth,
         made.options.duration_max_s = longest_s;
     struct synth_draws draws = seed_draws(options->seed);
     for (long i = 0; i < options->jobs; i++) {
-        int gpus = options->nmodels > 0 ? draw_model_gpus(&draws.model, options)
-                                        : draw_gpus(&draws.gpus, &made.options);
+        int gpus =
+            options->nmodels > 0
+                ? options->model_gpus[rng_below(&draws.model, options->nmodels)]
+                : draw_gpus(&draws.gpus, &made.options);
         bool is_small = gpus == 1 && options->nmodels == 0;
         made.gpu_s += gpus * draw_duration_s(&draws.duration, is_small,
                                              made.options.duration_max_s);

@@ -78,11 +78,6 @@ static bool is_wanted(const struct firn_trace *trace,
     return trace->group == NULL || strcmp(trace->group, spec->group) == 0;
 }
 
-static void rewind_rows(struct firn_trace *trace)
-{
-    lines_seek(trace->in, trace->rows_offset, trace->rows_line);
-}
-
 static enum firn_row next_row(struct firn_trace *trace,
                               struct firn_job_spec *out, struct firn_error *err)
 {
@@ -243,7 +238,7 @@ static enum firn_status survey_rows(struct firn_trace *trace,
     }
     if (lines_failed(trace->in))
         return firn_fail(err, FIRN_EIO, "%s: cannot be read", trace->path);
-    rewind_rows(trace);
+    lines_seek(trace->in, trace->rows_offset, trace->rows_line);
     return FIRN_OK;
 }
 

@@ -19,12 +19,6 @@
 #include <firn/fold.h>
 #include <string.h>
 
-/* The process before this one in the order of threads; -1: none. */
-static int before(const struct firn_group *g)
-{
-    return g->mine[0] == 0 ? -1 : g->owner[g->mine[0] - 1];
-}
-
 /* The hosts before and behind this one in the chain; -1: none. */
 static int host_before(const struct firn_group *g)
 {
@@ -64,7 +58,8 @@ static enum firn_status add_before(struct firn_group *g, struct grp_range all,
                                    struct firn_error *err)
 {
     FIRN_TRY(take_in(g, all, err));
-    int rank = before(g);
+    /* The process before this one in the order of threads; -1: none. */
+    int rank = g->mine[0] == 0 ? -1 : g->owner[g->mine[0] - 1];
     if (rank < 0)
         return FIRN_OK;
     uint64_t turn = g->nreduced + 1;

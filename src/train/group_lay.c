@@ -39,14 +39,6 @@ static void add(struct grp_node *to, size_t *n, struct tree_block block,
     to[(*n)++] = (struct grp_node){.block = block, .host = host};
 }
 
-static void single_threads(const struct firn_group *g, struct grp_node *to,
-                           size_t *n)
-{
-    for (int v = 0; v < g->nthreads; v++)
-        add(to, n, (struct tree_block){v, v + 1},
-            firn_grp_host_of(g, g->owner[v]));
-}
-
 /* The blocks of the owners in g->places. */
 static void blocks(struct firn_group *g, struct grp_node *to, size_t *n)
 {
@@ -60,7 +52,9 @@ static void find_leaves(struct firn_group *g)
 {
     g->nleaves = 0;
     if (!grp_is_compact(g)) {
-        single_threads(g, g->leaf, &g->nleaves);
+        for (int v = 0; v < g->nthreads; v++)
+            add(g->leaf, &g->nleaves, (struct tree_block){v, v + 1},
+                firn_grp_host_of(g, g->owner[v]));
         return;
     }
     for (int v = 0; v < g->nthreads; v++)

@@ -240,20 +240,15 @@ void firn_grp_copy_out(struct firn_group *g, float *out, struct grp_range all)
         g->nbytes += grp_nbytes(all);
 }
 
-/* Gradient bytes of this process that others read. */
-static void count_leaves(struct firn_group *g, struct grp_range all)
-{
-    for (size_t i = 0; i < g->nleaves && g->nprocs > 1; i++)
-        if (g->owner[g->leaf[i].block.first] == g->rank)
-            g->nbytes += grp_nbytes(all);
-}
-
 enum firn_status firn_grp_leaves_reduce(struct firn_group *g, float *out,
                                         size_t start, float divisor,
                                         struct firn_error *err)
 {
     struct grp_range all = {start, g->nelements};
-    count_leaves(g, all);
+    /* Gradient bytes of this process that others read. */
+    for (size_t i = 0; i < g->nleaves && g->nprocs > 1; i++)
+        if (g->owner[g->leaf[i].block.first] == g->rank)
+            g->nbytes += grp_nbytes(all);
     FIRN_TRY(firn_grp_meet(g, 1, err));
     if (g->nhosts > 1) {
         if (g->sum == FIRN_SUM_TREE) {

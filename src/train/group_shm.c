@@ -327,11 +327,6 @@ static size_t stages_at(const struct firn_group *g)
     return (at + 127) / 128 * 128;
 }
 
-static size_t control_size(const struct firn_group *g)
-{
-    return pages(stages_at(g) + (size_t)g->nlocal * 2 * GRP_HALF);
-}
-
 struct grp_place *firn_grp_places(struct firn_group *g)
 {
     return (struct grp_place *)((char *)g->control + places_at(g));
@@ -478,7 +473,7 @@ static enum firn_status make_alone(struct firn_group *g, struct firn_error *err)
 
 enum firn_status firn_grp_attach(struct firn_group *g, struct firn_error *err)
 {
-    g->control_bytes = control_size(g);
+    g->control_bytes = pages(stages_at(g) + (size_t)g->nlocal * 2 * GRP_HALF);
     if (g->nlocal == 1)
         return make_alone(g, err);
     uint64_t hash = 0xcbf29ce484222325u;

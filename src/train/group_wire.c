@@ -227,16 +227,6 @@ static enum firn_status pump_out(struct firn_group *g, struct talk *t,
     return FIRN_OK;
 }
 
-static enum firn_status pump(struct firn_group *g, struct talk *t, int events,
-                             struct firn_error *err)
-{
-    if ((events & (POLLIN | POLLHUP | POLLERR)) != 0 && !t->in.over)
-        FIRN_TRY(pump_in(g, t, err));
-    if (!t->out.over)
-        FIRN_TRY(pump_out(g, t, err));
-    return FIRN_OK;
-}
-
 /* One wait for all that are not done; how many are not in *nopen. */
 static enum firn_status turn(struct firn_group *g, struct talk *talk, size_t n,
                              size_t *nopen, struct pollfd *poller,
@@ -260,9 +250,13 @@ static enum firn_status turn(struct firn_group *g, struct talk *talk, size_t n,
     for (size_t i = 0; i < n; i++) {
         if (poller[i].fd < 0)
             continue;
-        if (poller[i].revents != 0)
-            FIRN_TRY(pump(g, &talk[i], poller[i].revents, err));
-        else if (now_s - talk[i].moved_s > 1.5 * g->timeout_s)
+        if (poller[i].revents != 0) {
+            if ((poller[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0 &&
+                !talk[i].in.over)
+                FIRN_TRY(pump_in(g, &talk[i], err));
+            if (!talk[i].out.over)
+                FIRN_TRY(pump_out(g, &talk[i], err));
+        } else if (now_s - talk[i].moved_s > 1.5 * g->timeout_s)
             return lost(g, &talk[i], "was silent for too long", err);
     }
     if (g->watch.is_lost != NULL && g->watch.is_lost(g->watch.arg))

@@ -289,6 +289,8 @@ enum firn_status firn_join_meet(struct firn_join *join, uint64_t order,
         firn_join_far_offer(j, order);
     if (firn_join_is_far(j))
         FIRN_TRY(firn_join_far_await(j, is_given_up, err));
+    if (!j->is_new && is_given_up(j)) /* before this process began: (5) */
+        return firn_fail(err, FIRN_EIO, "the resize was given up");
     j->order = j->board->order;
     if (!firn_join_is_valid(&j->order) ||
         (!j->is_new && j->order.nold != group->nprocs))

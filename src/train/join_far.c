@@ -87,14 +87,13 @@ enum firn_status firn_join_far_await(struct firn_join *j,
     double until_s = firn_grp_now_s() + order_limit_s;
     for (;;) {
         uint64_t at = atomic_load(&j->board->at_port);
-        bool is_here =
-            firn_join_number(atomic_load(&j->board->word)) == j->number;
-        if (is_here && at >> 16 == j->number)
+        uint64_t number = firn_join_number(atomic_load(&j->board->word));
+        if (number == j->number && at >> 16 == j->number)
             return (at & 65535) != 0
                        ? FIRN_OK
                        : firn_fail(err, FIRN_EIO,
                                    "process 0 cannot listen for joiners");
-        if (j->is_new && is_given_up(j))
+        if (j->is_new ? is_given_up(j) : number > j->number)
             return firn_fail(err, FIRN_EIO, "the resize was given up");
         if (!j->is_new && firn_grp_now_s() > until_s)
             return firn_fail(err, FIRN_EIO,

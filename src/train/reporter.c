@@ -170,13 +170,6 @@ static void settle(struct firn_reporter *r, struct firn_reportitem *item,
     merge_word(&r->heard.batch, orders->batch);
 }
 
-static void wait_until(struct firn_reporter *r, double until_s)
-{
-    struct timespec until = {.tv_sec = (time_t)until_s};
-    until.tv_nsec = (long)((until_s - floor(until_s)) * 1e9);
-    pthread_cond_timedwait(&r->wake, &r->lock, &until);
-}
-
 /* With the lock: waits until a report is to be sent. False: the reporter is
  * closing. */
 static bool wait_for_work(struct firn_reporter *r)
@@ -194,7 +187,9 @@ static bool wait_for_work(struct firn_reporter *r)
         if (r->queue.n == 0) {
             pthread_cond_wait(&r->wake, &r->lock);
         } else if (now < r->next_try_s) {
-            wait_until(r, next_s);
+            struct timespec until = {.tv_sec = (time_t)next_s};
+            until.tv_nsec = (long)((next_s - floor(next_s)) * 1e9);
+            pthread_cond_timedwait(&r->wake, &r->lock, &until);
             if (r->closing)
                 r->next_try_s = fmin(r->next_try_s, next_s);
         } else {

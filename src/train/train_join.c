@@ -304,14 +304,6 @@ static enum firn_status go_on(struct firn_train *t, struct news *news,
     return firn_train_open_reporter(t, NULL, err);
 }
 
-/* The others have its threads; it is no process of the group any more. */
-static void leave(struct firn_train *t)
-{
-    t->state = TRAIN_LEFT;
-    t->group->nmine = t->nmine = 0;
-    t->rank = -1;
-}
-
 enum firn_status firn_train_switch(struct firn_train *t, uint64_t order,
                                    struct firn_error *err)
 {
@@ -324,9 +316,13 @@ enum firn_status firn_train_switch(struct firn_train *t, uint64_t order,
                         t->step, &committed, err);
     if (status == FIRN_OK && committed && firn_join_rank(t->join) >= 0)
         status = go_on(t, &news, err);
-    else if (status == FIRN_OK && committed)
-        leave(t);
-    else if (status == FIRN_OK && t->rank == 0)
+    else if (status == FIRN_OK && committed) {
+        /* The others have its threads; it is no process of the group any more.
+         */
+        t->state = TRAIN_LEFT;
+        t->group->nmine = t->nmine = 0;
+        t->rank = -1;
+    } else if (status == FIRN_OK && t->rank == 0)
         firn_train_say(t, "not resized at step %llu: %s",
                        (unsigned long long)t->step, why.text);
     drop(&news);

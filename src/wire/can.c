@@ -9,8 +9,9 @@
 #include <string.h>
 
 static const char *const words[FIRN_CAN_WORDS] = {
-    "resize", "passes",  "freeze",   "batch", "partner",   "after",
-    "tensor", "sharded", "pipeline", "join",  "executors", "ahead",
+    "resize",    "passes", "freeze",  "batch",     "partner",
+    "after",     "tensor", "sharded", "pipeline",  "join",
+    "executors", "ahead",  "zero",    "recompute", "offload",
 };
 
 const char *firn_can_name(unsigned can)

@@ -181,21 +181,16 @@ static void write_embedding(struct jsonwrite *w,
     jsonwrite_close(w, ']');
 }
 
-static void write_can(struct jsonwrite *w, int can)
-{
-    char words[FIRN_CAN_TEXT];
-    if (can < 0)
-        return;
-    firn_can_write(words, (unsigned)can);
-    jsonwrite_text(w, "can", words);
-}
-
 static void write_report(struct jsonwrite *w,
                          const struct firn_trainer_report *report)
 {
     jsonwrite_open(w, NULL, '{');
     write_fields(w, report_fields, nreport, report);
-    write_can(w, report->can);
+    if (report->can >= 0) {
+        char words[FIRN_CAN_TEXT];
+        firn_can_write(words, (unsigned)report->can);
+        jsonwrite_text(w, "can", words);
+    }
     write_parts(w, report);
     write_variance(w, report);
     write_embedding(w, report);

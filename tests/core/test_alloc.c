@@ -52,6 +52,12 @@ static void gpus_print_as_ranges_of_each_node(void **unused)
     alloc.how.tensor = 7;
     prints(&alloc, "n0[0-3] n7[1,3] n9[0]/p1t7");
     alloc.how = (struct firn_how)FIRN_HOW_AS_SUBMITTED;
+    alloc.how.parallel = FIRN_PARALLEL_DATA | FIRN_SAVES_GRADIENTS;
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]+2");
+    alloc.how.parallel =
+        FIRN_PARALLEL_SHARDED | FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST;
+    prints(&alloc, "n0[0-3] n7[1,3] n9[0]/s+ro");
+    alloc.how.parallel = 0;
     alloc.is_shared = true;
     parts[0].gpus = 0x8000000000000001u;
     prints(&alloc, "n0[0,63] n7[1,3] n9[0]~");

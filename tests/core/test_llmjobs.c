@@ -235,17 +235,120 @@ static void plans_are_within_what_the_trainer_can_do(void **state)
     (void)state;
     struct firn_cluster cluster = cluster_of("1x8:h100@80");
     struct firn_job_spec spec = model("qwen2.5-1.5b", 16, 8);
-    spec.cannot = FIRN_CAN_TENSOR | FIRN_CAN_SHARDED | FIRN_CAN_PASSES;
+    spec.cannot = FIRN_CAN_ALL;
     struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
     struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 1, 8);
     assert_true(plans.n > 0);
     for (size_t i = 0; i < plans.n; i++) {
         assert_int_equal(plans.at[i].t, 1);
         assert_int_equal(plans.at[i].zero, 0);
+        assert_int_equal(plans.at[i].saves, 0);
         assert_int_equal(plans.at[i].passes, 1);
     }
     vec_release(&plans);
     firn_cluster_release(&cluster);
+}
+
+/* The first plan, on 4 GPUs, of 8B in bf16 at batch 8 and 1024 tokens: 15 GiB
+ * of weights, as many of gradients, twice as many of moments. */
+static struct llmplan first_plan_of(const char *gpus, unsigned can,
+                                    const char *checkpointing)
+{
+    struct llmplan first = {.t = 0};
+    struct firn_cluster cluster = cluster_of(gpus);
+    struct firn_job_spec spec = model("llama-3.1-8b", 8, 4);
+    say(&spec, FIRN_TRAINING_PRECISION, "bf16");
+    say(&spec, FIRN_TRAINING_OPTIMIZER, "adamw-fused");
+    say(&spec, FIRN_TRAINING_CHECKPOINTING, checkpointing);
+    say(&spec, FIRN_TRAINING_LOSS, "fused");
+    spec.cannot = FIRN_CAN_ALL & ~can;
+    struct firn_job job = {.spec = spec, .type_mask = 1};
+    job.spec.gpus_min = job.spec.gpus_max = 4;
+    struct llmjob llm = llmjobs_open(&cluster, &job.spec, 1);
+    struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 4, 4);
+    for (size_t i = 0; i < plans.n; i++) {
+        struct llmhow how = {.tensor = plans.at[i].t};
+        struct firn_llm_way ways[64];
+        struct llmplan again;
+        assert_true(llmjobs_ways(&llm, &cluster, &job, 1, ways, 64) == plans.n);
+        struct firn_how as = FIRN_HOW_AS_SUBMITTED;
+        as.parallel = how.parallel = ways[i].way.parallel;
+        as.passes = how.passes = ways[i].way.passes;
+        as.tensor = how.tensor;
+        assert_int_equal(firn_job_lacks(&job, &as), 0);
+        /* As the plan is told to the trainer, it is predicted. */
+        struct llmspot spot = llmjobs_packed(&cluster, 0, 4, 0);
+        assert_true(llmjobs_memory(&llm, &spot, how, &again));
+        expect_near(again.need_gib, plans.at[i].need_gib);
+        assert_int_equal(again.zero, plans.at[i].zero);
+        assert_int_equal(again.saves, plans.at[i].saves);
+    }
+    if (plans.n > 0)
+        first = plans.at[0];
+    vec_release(&plans);
+    firn_cluster_release(&cluster);
+    return first;
+}
+
+/* Stage 1 leaves whole gradients and stage 2 whole weights: of those that fit,
+ * the lowest goes first, which sends the least. */
+static void the_lowest_stage_of_zero_that_fits_goes_first(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gpus;
+        unsigned can;
+        int zero; /* -1: there is no plan */
+    } cases[] = {
+        {"1x4:h100@141", FIRN_CAN_ZERO | FIRN_CAN_SHARDED, 0},
+        {"1x4:h100@80", FIRN_CAN_ZERO | FIRN_CAN_SHARDED, 1},
+        {"1x4:a100@40", FIRN_CAN_ZERO | FIRN_CAN_SHARDED, 2},
+        {"1x4:a100@40", FIRN_CAN_ZERO, 2},
+        {"1x4:a100@40", FIRN_CAN_SHARDED, 3},
+        {"1x4:a100@40", FIRN_CAN_RESIZE, -1},
+        {"1x4:a10@24", FIRN_CAN_ZERO | FIRN_CAN_SHARDED, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct llmplan plan =
+            first_plan_of(cases[i].gpus, cases[i].can, "layers");
+        if (plan.t == 0 ? cases[i].zero >= 0 : plan.zero != cases[i].zero)
+            fail_msg("case %zu: stage %d of %d x %d, %g GiB", i, plan.zero,
+                     plan.t, plan.d, plan.need_gib);
+        assert_int_equal(plan.saves, 0);
+    }
+}
+
+/* What saves memory at the price of time is ordered where nothing else fits, of
+ * a trainer that can and whose user leaves it open. */
+static void
+activations_and_optimizer_are_saved_where_nothing_else_fits(void **state)
+{
+    (void)state;
+    enum { BOTH = FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST };
+    static const struct {
+        const char *gpus;
+        unsigned can;
+        const char *checkpointing;
+        int saves; /* -1: there is no plan */
+    } cases[] = {
+        {"1x4:h100@141", FIRN_CAN_RECOMPUTE | FIRN_CAN_OFFLOAD, "", 0},
+        {"1x4:h100@80", FIRN_CAN_RECOMPUTE, "layers", -1},
+        {"1x4:h100@80", FIRN_CAN_RECOMPUTE | FIRN_CAN_ZERO, "", 0},
+        {"1x4:a100@36", FIRN_CAN_RECOMPUTE | FIRN_CAN_ZERO, "",
+         FIRN_SAVES_ACTIVATIONS},
+        {"1x4:a100@36", FIRN_CAN_RECOMPUTE | FIRN_CAN_ZERO, "off", -1},
+        {"1x4:a100@36", FIRN_CAN_ZERO, "", -1},
+        {"1x4:h100@80", FIRN_CAN_OFFLOAD, "", FIRN_SAVES_HOST},
+        {"1x4:a100@45", FIRN_CAN_OFFLOAD | FIRN_CAN_RECOMPUTE, "", -1},
+        {"1x4:h100@52", FIRN_CAN_OFFLOAD | FIRN_CAN_RECOMPUTE, "", BOTH},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct llmplan plan =
+            first_plan_of(cases[i].gpus, cases[i].can, cases[i].checkpointing);
+        if (plan.t == 0 ? cases[i].saves >= 0 : plan.saves != cases[i].saves)
+            fail_msg("case %zu: %d with ZeRO %d, %g GiB", i, plan.saves,
+                     plan.zero, plan.need_gib);
+    }
 }
 
 /* The user's number of passes is kept, also where one would do. */
@@ -264,24 +367,37 @@ static void passes_that_the_user_says_are_kept(void **state)
     firn_cluster_release(&cluster);
 }
 
-/* Twice the memory was seen: all but the CUDA context counts twice. */
+/* Twice the memory was seen: all but the CUDA context counts twice, whether
+ * firn/peak.h predicts the model, its memory alone, or firn/memory.h; and of
+ * Frenzy's formula nothing is left. */
 static void a_ratio_that_was_seen_scales_the_prediction(void **state)
 {
     (void)state;
     struct firn_cluster cluster = cluster_of("1x1:h100@80");
-    struct firn_job_spec spec = model("qwen2.5-0.5b", 4, 1);
+    struct firn_job_spec specs[] = {model("qwen2.5-0.5b", 4, 1),
+                                    model("gpt2-350m", 4, 1),
+                                    model("gpt2-350m", 4, 1)};
     struct llmspot spot = llmjobs_packed(&cluster, 0, 1, 0);
-    struct llmplan one, two;
-    struct llmjob llm = llmjobs_open(&cluster, &spec, 1);
+    struct llmhow how = {.passes = 1};
     assert_true(
-        llmjobs_memory(&llm, &spot, (struct llmhow){.passes = 1}, &one));
-    spec.mem_ratio = 2;
-    llm = llmjobs_open(&cluster, &spec, 1);
-    assert_true(
-        llmjobs_memory(&llm, &spot, (struct llmhow){.passes = 1}, &two));
-    expect_near(two.expected_gib, 2 * one.expected_gib);
-    expect_near(two.high_gib, 2 * one.high_gib);
-    expect_near(two.need_gib - two.high_gib, one.need_gib - one.high_gib);
+        firn_training_set(&specs[1].training, FIRN_TRAINING_PRECISION, "bf16"));
+    for (size_t i = 0; i < 3; i++) {
+        struct llmplan one, two;
+        struct llmjob llm = llmjobs_open(&cluster, &specs[i], 1);
+        assert_true(llm.is_peak == (i == 0) && llm.is_counted == (i == 1));
+        assert_true(llmjobs_memory(&llm, &spot, how, &one));
+        specs[i].mem_ratio = 2;
+        llm = llmjobs_open(&cluster, &specs[i], 1);
+        assert_true(llmjobs_memory(&llm, &spot, how, &two));
+        expect_near(two.expected_gib, 2 * one.expected_gib);
+        expect_near(two.high_gib, 2 * one.high_gib);
+        expect_near(two.reserved_gib, 2 * one.reserved_gib);
+        expect_near(two.need_gib - two.high_gib, one.need_gib - one.high_gib);
+        struct llmplans plans = llmjobs_plans(&llm, &cluster, 1, 1, 1);
+        assert_int_equal(plans.n, 1);
+        expect_near(plans.at[0].marp_gib, two.need_gib);
+        vec_release(&plans);
+    }
     firn_cluster_release(&cluster);
 }
 
@@ -709,6 +825,9 @@ int main(void)
         cmocka_unit_test(seventy_billion_with_lora_and_zero_3_fit_eight_a100),
         cmocka_unit_test(every_plan_keeps_the_global_batch),
         cmocka_unit_test(plans_are_within_what_the_trainer_can_do),
+        cmocka_unit_test(the_lowest_stage_of_zero_that_fits_goes_first),
+        cmocka_unit_test(
+            activations_and_optimizer_are_saved_where_nothing_else_fits),
         cmocka_unit_test(passes_that_the_user_says_are_kept),
         cmocka_unit_test(a_ratio_that_was_seen_scales_the_prediction),
         cmocka_unit_test(what_does_not_fit_says_by_how_much_and_why),

@@ -130,6 +130,9 @@ static void reports_and_ends_correct_the_estimate(void **unused)
     taskbook_score(t.book, c, t.b, 0.5);
     assert_true(taskbook_answer(t.book, &next, &answer));
     assert_true(answer.ratio < 0.7);
+    assert_int_equal(answer.ended, 0);
+    assert_true(taskbook_answer(t.book, &run, &answer));
+    assert_int_equal(answer.ended, 20);
     taskbook_free(t.book);
 }
 

@@ -59,6 +59,9 @@ static void a_restart_is_a_stop_and_a_start(void **state)
     livecosts_of(costs, "a", &profile, &out); /* before it was measured here */
     assert_true(out.can_resize && out.resize.pause_s == 2);
     livecosts_add(costs, "a", LIVECOST_START, 15);
+    livecosts_add(costs, "a", LIVECOST_END, 1);
+    livecosts_of(costs, "a", &profile, &out); /* before any stop */
+    assert_true(out.is_seen && out.restart.pause_s == 16);
     livecosts_add(costs, "a", LIVECOST_STOP, 2);
     livecosts_add(costs, "a", LIVECOST_PAUSE, 0.5);
     livecosts_add(costs, "a", LIVECOST_PREPARE, 8);

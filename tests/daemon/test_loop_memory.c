@@ -131,6 +131,45 @@ static void a_peak_corrects_predictions_once_an_attempt(void **unused)
     loopscene_close(&s);
 }
 
+/* Of a model that Frenzy's formula has, in its precision and in one that is
+ * said: a peak corrects the prediction, memory that ran out raises it, and the
+ * second plan is another. */
+static void models_of_frenzys_formula_are_learned_from_too(void **unused)
+{
+    (void)unused;
+    static const char *const words[] = {"", ", precision: bf16"};
+    for (size_t i = 0; i < 2; i++) {
+        struct loopscene s;
+        struct firn_buf lines = {0};
+        loopscene_open(&s, "1x4:a100@40", "frenzy", false);
+        buf_printf(&lines,
+                   "batch: 3\ncheckpoint: {grace: 9}\ncan: [tensor]\n"
+                   "model: {name: gpt2-774m, seq: 1024%s}",
+                   words[i]);
+        struct live_job *job = loopscene_submit(&s, "a", lines.at);
+        loopscene_turn(&s);
+        loopscene_report(&s, "a", 0.1, 1, 1024);
+        check_json(&s, job, "\"seen_gib\": 1,");
+        loopscene_done(&s, "a");
+        struct firn_peak_seen seen = seen_of(&s, job);
+        assert_int_equal(seen.n, 1);
+        assert_true(fabs(seen.mean - 0.75) < 1e-12); /* 1 GiB is below half */
+        job = loopscene_submit(&s, "b", lines.at);
+        loopscene_turn(&s);
+        int gpus = desk_track(&s.loop->desk, job->id)->granted.ngpus;
+        assert_int_equal(gpus, 1);
+        loopscene_fail(&s, "b", FIRN_END_MEMORY, 1);
+        assert_non_null(strstr(job->why, "; memory of gpt2-774m is now "));
+        seen = seen_of(&s, job);
+        assert_int_equal(seen.failures, 1);
+        loopscene_pass(&s, 5);
+        assert_int_equal(job->state, LIVE_RUNNING);
+        assert_true(desk_track(&s.loop->desk, job->id)->granted.ngpus > 1);
+        buf_release(&lines);
+        loopscene_close(&s);
+    }
+}
+
 /* Jobs that wait are planned by the newest ratio; another model is not. */
 static void waiting_jobs_of_the_model_are_planned_anew(void **unused)
 {
@@ -190,6 +229,7 @@ int main(void)
         CASE(a_plan_that_ran_out_of_memory_is_not_made_again),
         CASE(a_model_without_another_plan_has_failed),
         CASE(a_peak_corrects_predictions_once_an_attempt),
+        CASE(models_of_frenzys_formula_are_learned_from_too),
         CASE(waiting_jobs_of_the_model_are_planned_anew),
         CASE(a_policy_without_plans_has_it_tried_on_larger_gpus),
     };

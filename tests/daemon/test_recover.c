@@ -31,12 +31,16 @@ static void allocations_are_read_as_they_are_written(void **unused)
                                        "n0[0-3]/o",
                                        "n0[0-3]/r~",
                                        "n0[0-7]/p2t4",
+                                       "n0[0-3]+2",
+                                       "n0[0-3]+1ro",
+                                       "n0[0-3]/s+o~",
                                        "n0[0-3] n1[0-3]/p4~"};
     static const char *const bad[] = {
         "",       "n",        "n0",      "n0[",         "n0[]",
         "n0[1",   "n0[3-1]",  "n0[1,1]", "n0[0] n0[1]", "n1[0] n0[0]",
         "n0[0]x", "n0[5000]", "x0[0]",   "n0[0] ",      "n0[-1]",
-        "--",     "n0[0]/",   "n0[0]/p", "n0[0]~/s",    "n0[0]/p1t"};
+        "--",     "n0[0]/",   "n0[0]/p", "n0[0]~/s",    "n0[0]/p1t",
+        "n0[0]+", "n0[0]+x",  "n0[0]+o1"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct firn_alloc alloc;
         struct firn_buf text = {0};

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "daemon/dryrunwork.h"
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
@@ -198,6 +199,46 @@ static void measured_pairs_are_there_after_a_restart(void **unused)
     loopscene_close(&s);
 }
 
+/* Starts of the application take 20 s: policies see that it trains from then
+ * on, as in a simulation, until its first report says when it did. */
+static void the_round_knows_when_a_started_job_begins_to_train(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x2:v100@16", "fifo", false);
+    struct desk *desk = &s.loop->desk;
+    livecosts_add(desk->costs, "mine", LIVECOST_START, 20);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_turn(&s);
+    const struct track *track = desk_track(desk, loopscene_job(&s, "a")->id);
+    const struct firn_job *job = desk_job(desk, track);
+    double began_s = job->since_s;
+    assert_true(fabs(job->resumes_s - began_s - 20) < 1e-6);
+    loopscene_pass(&s, 10);
+    loopscene_report(&s, "a", 0.1, 8, 100);
+    job = desk_job(desk, track);
+    assert_true(fabs(job->resumes_s - began_s - 10) < 1);
+    loopscene_close(&s);
+}
+
+/* A policy that is asked about the future gets the answers of the real one. */
+static void a_dry_run_has_the_forecasts_of_the_round(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct dryrun dry = {.stretch = 1};
+    struct firn_error err = {0};
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
+    struct firn_view live = round_view(s.loop->desk.round, 0);
+    struct firn_view view = round_view(dry.round, 0);
+    assert_ptr_equal(view.forecast, live.forecast);
+    assert_ptr_equal(view.forecaster, live.forecaster);
+    assert_int_equal(view.ahead_s, live.ahead_s);
+    dryrun_close(&dry);
+    loopscene_close(&s);
+}
+
 /* It reported its last step 15 s ago, and jobs are gone 20 s behind that. */
 static void the_end_of_a_job_counts_from_its_last_step(void **unused)
 {
@@ -349,6 +390,8 @@ int main(void)
         CASE(two_jobs_end_side_by_side),
         CASE(what_a_duration_was_wrong_by_is_that_of_the_users_word),
         CASE(the_end_of_a_job_counts_from_its_last_step),
+        CASE(the_round_knows_when_a_started_job_begins_to_train),
+        CASE(a_dry_run_has_the_forecasts_of_the_round),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
         CASE(measured_pairs_are_there_after_a_restart),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),

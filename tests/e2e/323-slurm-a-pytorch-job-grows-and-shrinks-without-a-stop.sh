@@ -7,59 +7,17 @@
 FIRND_ENGINE=slurm
 . tests/lib/firnd.sh
 [ -z "${FIRN_QUICK:-}" ] || skip "nothing of it is under a checker"
-python=${FIRN_PYTHON:-/usr/bin/python3}
-lib=$(cd "${FIRN%/firn}" && pwd)/libfirn_train.so
-[ -f "$lib" ] || skip "libfirn_train.so is not built"
-"$python" -c 'import torch, numpy, torch.distributed' 2>/dev/null ||
-    skip "python3-torch is not installed"
+. tests/lib/torchjob.sh
+"$python" -c 'import torch.distributed' 2>/dev/null ||
+    skip "PyTorch was built without torch.distributed"
 
-# 600 small steps, slow ones until a file is there.
-cat >"$tmp/train.py" <<'END'
-import hashlib, os, sys, time
-import torch
-from torch import nn
-from firn.torch import Elastic
-
-fast = os.path.join(os.environ["TMPDIR"], "fast")
-
-
-def pace(elastic):
-    if not os.path.exists(fast):
-        time.sleep(0.3)
-
-
-torch.manual_seed(1)
-g = torch.Generator().manual_seed(2)
-x, y = torch.randn(64, 20, generator=g), torch.randint(0, 4, (64,), generator=g)
-model = nn.Sequential(nn.Linear(20, 64), nn.Dropout(0.1), nn.Linear(64, 4))
-optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-data = torch.utils.data.TensorDataset(x, y)
-elastic = Elastic(model, optimizer, data, threads=2, batch_size=8, epochs=1000,
-                  max_steps=600, on_step=pace, through=sys.argv[1])
-for x, y in elastic:
-    elastic.backward(nn.functional.cross_entropy(model(x), y))
-data = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
-if elastic.place.rank == 0:
-    print("weights", hashlib.sha256(data).hexdigest(), flush=True)
-elastic.close()
-END
-cat >"$tmp/train" <<END
-#!/bin/sh
-export FIRN_TRAIN_LIB="$lib" PYTHONPATH="$PWD/python" OMP_NUM_THREADS=1
-export PYTHONDONTWRITEBYTECODE=1 TMPDIR="$tmp" # PyTorch keeps caches there
-export GLOO_SOCKET_IFNAME=$([ -z "${FIRND_HOSTS:-}" ] && echo lo || echo eth0)
-exec "$python" "$tmp/train.py" "\$@"
-END
 # Ends when it is told to.
 cat >"$tmp/other" <<END
 #!/bin/sh
 until [ -e "$tmp/gone" ]; do sleep 0.05; done
 END
-chmod +x "$tmp/train" "$tmp/other"
-mkdir "$tmp/alone" && touch "$tmp/alone/fast"
-sed "s,TMPDIR=\"$tmp\",TMPDIR=\"$tmp/alone\"," "$tmp/train" >"$tmp/alone/train"
-sh "$tmp/alone/train" memory >"$tmp/alone/out" 2>&1 &
-alone=$!
+chmod +x "$tmp/other"
+torch_alone --steps 600 --through memory
 
 # resized JOB N: do its events tell of N resizes?
 resized()
@@ -82,7 +40,7 @@ cycle()
     api POST /nodes/n1/drain "" >/dev/null || fail "not drained"
     submit "$1" 1..2 "elastic: {threads: 2}
 checkpoint: {grace: 30, interval: 60}
-freeze: {rule: off}" "$tmp/train" "$2"
+freeze: {rule: off}" "$torchjob" --steps 600 --pace 0.3 --through "$2"
     await "$2: it does not say that processes can join" says "/jobs/$1" '"join"'
     api POST /nodes/n1/undrain "" >/dev/null || fail "still drained"
     await "$2: no event tells of the growth" resized "$1" 1
@@ -94,12 +52,8 @@ freeze: {rule: off}" "$tmp/train" "$2"
         fail "$2: it was restarted: $(api GET "/jobs/$1")"
     touch "$tmp/fast" "$tmp/gone"
     wait_state "$1" succeeded
-    api GET "/jobs/$1/logs" | grep '^weights ' >"$tmp/live" || fail "no weights"
-    [ -z "$alone" ] || wait "$alone" ||
-        fail "the run alone failed: $(cat "$tmp/alone/out")"
-    alone=
-    grep '^weights ' "$tmp/alone/out" | cmp -s - "$tmp/live" ||
-        fail "$2: the weights differ: $(cat "$tmp/live" "$tmp/alone/out")"
+    api GET "/jobs/$1/logs" >"$tmp/logs"
+    torch_same "$tmp/logs"
 }
 
 up --gpus 2x1:v100@16 --policy icefrog --set icefrog.interval=1 \

@@ -183,7 +183,17 @@ static void workers_get_the_plan_of_a_language_model(void **state)
     b.job.base.want.how.parallel = FIRN_PARALLEL_SHARDED;
     bench_tell(&b);
     assert_string_equal(value(&b, -1, "FIRN_SHARDED"), "1");
+    assert_string_equal(value(&b, -1, "FIRN_ZERO"), "3");
     assert_null(value(&b, -1, "FIRN_REPLICAS"));
+    assert_null(value(&b, -1, "FIRN_RECOMPUTE"));
+    assert_null(value(&b, -1, "FIRN_OFFLOAD"));
+    b.job.base.want.how.parallel = FIRN_PARALLEL_DATA | FIRN_SAVES_STATE |
+                                   FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_SHARDED"));
+    assert_string_equal(value(&b, -1, "FIRN_ZERO"), "1");
+    assert_string_equal(value(&b, -1, "FIRN_RECOMPUTE"), "1");
+    assert_string_equal(value(&b, -1, "FIRN_OFFLOAD"), "1");
     bench_close(&b);
 }
 

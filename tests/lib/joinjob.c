@@ -279,8 +279,9 @@ static bool is_settled(struct joinjob *job, pid_t *joiner, int nprocs,
         (void)firn_join_move(job->board, order, FIRN_JOIN_PREPARING,
                              FIRN_JOIN_ON_JOINER_LOST, &row);
     }
+    /* A leaver may end well before process 0 has written that all is done. */
     int lost = ended(job->pid, job->nprocs, &status);
-    *is_broken = lost >= 0 && phase_of(job) != FIRN_JOIN_DONE;
+    *is_broken = lost >= 0 && status != 0 && phase_of(job) != FIRN_JOIN_DONE;
     return *is_broken;
 }
 

@@ -94,24 +94,40 @@ static enum firn_status read_row(struct peakrow *row, const struct csv *csv,
     return firn_peak_check(&row->job, err);
 }
 
-size_t peakrows_read(struct peakrow *rows, const char *path)
+/* Behind the `from` rows that there are; as many as there are then. */
+static size_t read_more(struct peakrow *rows, size_t from, const char *path)
 {
     struct csv *csv = csv_open(path);
     struct firn_error err = {0};
-    size_t n = 0;
+    size_t n = from;
     if (!csv) {
         fprintf(stderr, "%s cannot be read\n", path);
         return 0;
     }
     while (n < PEAKROWS_MAX && csv_next(csv)) {
         if (read_row(&rows[n], csv, &err) != FIRN_OK) {
-            fprintf(stderr, "%s, row %zu: %s\n", path, n + 1, err.text);
+            fprintf(stderr, "%s, row %zu: %s\n", path, n - from + 1, err.text);
             n = 0;
             break;
         }
         n++;
     }
     csv_close(csv);
+    return n;
+}
+
+size_t peakrows_read(struct peakrow *rows, const char *path)
+{
+    return read_more(rows, 0, path);
+}
+
+size_t peakrows_read_all(struct peakrow *rows)
+{
+    size_t n = read_more(rows, 0, "profiles/h200/modern_memory.csv");
+    if (n > 0)
+        n = read_more(rows, n, "docs/measurements/h200/quant_memory.csv");
+    for (size_t i = 0; i < n; i++)
+        rows[i].is_held = false;
     return n;
 }
 

@@ -8,7 +8,7 @@
 #include "model/peakterms.h"
 #include <stddef.h>
 
-enum { PEAKROWS_MAX = 512 };
+enum { PEAKROWS_MAX = 1024 };
 
 struct peakrow {
     struct firn_peak_job job; /* checked */
@@ -22,6 +22,10 @@ struct peakrow {
 /* Reads at most PEAKROWS_MAX rows of the file; the number of rows, or 0 with
  * a message on stderr when a row cannot be read. */
 size_t peakrows_read(struct peakrow *rows, const char *path);
+
+/* Both tables of the repository, modern_memory.csv and quant_memory.csv, their
+ * rows held back among them as if none were; the number of rows. */
+size_t peakrows_read_all(struct peakrow *rows);
 
 /* The constants that fit the rows of the part `fit` of all families but
  * `left_out` (NULL: of all). The workspace is the median of what is measured

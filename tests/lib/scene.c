@@ -137,7 +137,8 @@ static unsigned forecast_parallels(void *state, const struct firn_job *job)
                : 0;
 }
 
-/* Halves of a layer on two GPUs go faster than whole layers. */
+/* Halves of a layer on two GPUs go faster than whole layers, and every third
+ * job fits only if it saves memory. */
 static size_t forecast_llm_ways(void *state, const struct firn_job *job,
                                 struct firn_llm_way *out, size_t max)
 {
@@ -148,12 +149,18 @@ static size_t forecast_llm_ways(void *state, const struct firn_job *job,
             int gpus = job->spec.gpus;
             if (!(job->type_mask >> t & 1) || gpus % tensor != 0)
                 continue;
+            static const int saves[] = {
+                FIRN_SAVES_STATE, FIRN_SAVES_ACTIVATIONS, FIRN_SAVES_HOST};
+            int parallel =
+                job->id % 3 == 0 ? saves[job->id / 3 % 3] : FIRN_PARALLEL_OWN;
             if (n < max)
-                out[n] = (struct firn_llm_way){
-                    .way = {.gpus = gpus, .type = t, .tensor = tensor},
-                    .mem_gib = 12,
-                    .marp_gib = 12,
-                    .rate = tensor};
+                out[n] = (struct firn_llm_way){.way = {.gpus = gpus,
+                                                       .type = t,
+                                                       .tensor = tensor,
+                                                       .parallel = parallel},
+                                               .mem_gib = 12,
+                                               .marp_gib = 12,
+                                               .rate = tensor};
             n++;
         }
     return n;

@@ -55,7 +55,14 @@ static unsigned needs_of(const struct firn_job *job,
     need |= to->how.merged_with >= 0 ? FIRN_CAN_PARTNER : 0u;
     need |= to->how.after >= 0 ? FIRN_CAN_AFTER : 0u;
     need |= to->how.tensor > 1 ? FIRN_CAN_TENSOR : 0u;
-    need |= to->how.parallel == FIRN_PARALLEL_SHARDED ? FIRN_CAN_SHARDED : 0u;
+    need |= firn_parallel_kind(to->how.parallel) == FIRN_PARALLEL_SHARDED
+                ? FIRN_CAN_SHARDED
+                : 0u;
+    need |= to->how.parallel & (FIRN_SAVES_STATE | FIRN_SAVES_GRADIENTS)
+                ? FIRN_CAN_ZERO
+                : 0u;
+    need |= to->how.parallel & FIRN_SAVES_ACTIVATIONS ? FIRN_CAN_RECOMPUTE : 0u;
+    need |= to->how.parallel & FIRN_SAVES_HOST ? FIRN_CAN_OFFLOAD : 0u;
     need |= to->how.parallel == FIRN_PARALLEL_PIPELINE && to->how.stages > 1
                 ? FIRN_CAN_PIPELINE
                 : 0u;

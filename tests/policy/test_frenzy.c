@@ -301,17 +301,21 @@ static void eight_billion_parameters_get_a_plan_on_eight_h100(void **unused)
 }
 
 /* In Megatron's precision 8B need 20 bytes a parameter, 150 GiB: no GPU has
- * them. A trainer that can only shard is given a sharded plan, one that can
- * only split layers another. */
+ * them. A trainer that can only shard is given a sharded plan, one with the
+ * stages of ZeRO the second, which sends less, one that can only split layers
+ * another.
+ */
 static void a_plan_is_within_what_the_trainer_can_do(void **unused)
 {
     (void)unused;
     static const struct {
         unsigned cannot;
         int parallel;
-    } cases[] = {{FIRN_CAN_TENSOR, FIRN_PARALLEL_SHARDED},
-                 {FIRN_CAN_SHARDED, 0}};
-    for (size_t i = 0; i < 2; i++) {
+    } cases[] = {{FIRN_CAN_TENSOR | FIRN_CAN_ZERO, FIRN_PARALLEL_SHARDED},
+                 {FIRN_CAN_TENSOR | FIRN_CAN_SHARDED,
+                  FIRN_PARALLEL_DATA | FIRN_SAVES_GRADIENTS},
+                 {FIRN_CAN_SHARDED | FIRN_CAN_ZERO, 0}};
+    for (size_t i = 0; i < 3; i++) {
         struct scene *scene =
             open_scene("1 node x 8 gpus of h100; M wants 8 from 1 to 8", NULL);
         struct state_job *sj = scene_state(scene)->first;
@@ -350,7 +354,9 @@ static void expect_fit(const struct scene *scene, const struct firn_job *job,
     struct llmjob llm = llmjobs_open(cluster, &spec, job->type_mask);
     struct llmspot spot = llmjobs_held(cluster, &job->held);
     const struct firn_how *how = &job->held.how;
-    struct llmhow as = {how->tensor, how->parallel, how->passes};
+    struct llmhow as = {.tensor = how->tensor,
+                        .parallel = how->parallel,
+                        .passes = how->passes};
     double need_gib = 0;
     if (!(llmjobs_expect(&llm, &spot, as, &need_gib) > 0))
         fail_msg("seed %llu: %s needs %g GiB of %g", (unsigned long long)seed,

@@ -190,6 +190,9 @@ class Plans(unittest.TestCase):
             training = Training.of_environment()
             self.assertEqual(training.number("hidden", 1), 64)
             self.assertEqual(training.precision, "bf16")
+            self.assertEqual(training.checkpointing, "off")
+            os.environ["FIRN_RECOMPUTE"] = "1"
+            self.assertEqual(Training.of_environment().checkpointing, "layers")
         for name, value in {
             "FIRN_MODEL": "[]",
             "FIRN_PRECISION": "fp8",
@@ -326,9 +329,9 @@ class Own(Folder):
                 sum(self.alone["held 0"].values()) * 1.2 / 4,
             )
         self.near(found["losses"], self.alone["losses"])
-        self.assertEqual(found["can"], ["passes", "sharded", "tensor"])
+        self.assertEqual(found["can"], ["passes", "recompute", "sharded", "tensor"])
         kept = train(1, 1, steps=1, folder=self.folder, look=look)
-        self.assertEqual(kept["can"], ["passes", "resize", "sharded", "tensor"])
+        self.assertEqual(kept["can"], ["passes", "recompute", "resize", "sharded", "tensor"])
 
     def test_reports_say_what_the_trainer_can(self) -> None:
         heard: list[dict] = []
@@ -340,7 +343,7 @@ class Own(Folder):
             return {"heard": [list(one["can"]) for one in heard]}
 
         found = train(1, 1, steps=1, look=look)
-        self.assertEqual(found["heard"], [["passes", "sharded", "tensor"]])
+        self.assertEqual(found["heard"], [["passes", "recompute", "sharded", "tensor"]])
 
     def test_passes_and_uneven_replicas_keep_the_global_batch(self) -> None:
         alone = train(1, 1, batch=5)

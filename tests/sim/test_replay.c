@@ -332,6 +332,10 @@ static void a_step_line_of_the_wrong_kind_is_refused(void **state)
     accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/p2~");
     accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/p1t2~");
     accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/o~");
+    accepted("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]+2ro~");
+    refused("10\tmove\t1\tn1[0-1]~", "10\tmove\t1\tn1[0-1]/s+q~",
+            "log: line 24: memory is saved by '1', '2', 'r' or 'o', in this "
+            "order, not by 'q'");
     refused("10\tmove\t1\tn1[0-1]~", "10\tresize\t1\tn1[0-1]~",
             "log: line 24: job 1 is resized from 2 GPUs to as many");
     refused("80\tresize\t1", "80\tmove\t1",

@@ -13,13 +13,13 @@
 static int count_known(struct taskfeed *feed)
 {
     int known = 0;
-    double ratio;
+    struct taskbook_answer answer;
     for (int a = 1; a <= TRANSFERS_TASKS; a++)
         for (int b = 1; b <= TRANSFERS_TASKS; b++)
             for (int kind = 0; kind < 2; kind++)
                 known += transfers_is_pair(a, b) &&
-                         taskfeed_ratio(feed, a, b, (enum firn_merge_kind)kind,
-                                        &ratio);
+                         taskfeed_answer(feed, a, b, (enum firn_merge_kind)kind,
+                                         &answer);
     return known;
 }
 
@@ -39,11 +39,11 @@ static void the_answer_key_knows_what_was_measured(void **state)
     struct taskfeed *feed = taskfeed_new(1, true);
     int vit = transfers_task("vit@cifar100"),
         food = transfers_task("vit@food101");
-    double ratio;
+    struct taskbook_answer answer;
     assert_true(count_known(feed) > 250);
-    assert_true(taskfeed_ratio(feed, vit, food, FIRN_MERGE_TOGETHER, &ratio));
-    assert_true(ratio == 0.1); /* 1 epoch instead of 10 */
-    assert_false(taskfeed_ratio(feed, food, vit, FIRN_MERGE_AFTER, &ratio));
+    assert_true(taskfeed_answer(feed, vit, food, FIRN_MERGE_TOGETHER, &answer));
+    assert_true(answer.ratio == 0.1); /* 1 epoch instead of 10 */
+    assert_false(taskfeed_answer(feed, food, vit, FIRN_MERGE_AFTER, &answer));
     taskfeed_free(feed);
 }
 

@@ -165,7 +165,8 @@ static void *await_joiner(void *arg)
     return NULL;
 }
 
-static void check_given_up(const char *name, bool is_far)
+/* `is_late`: the order is over before the thread begins. */
+static void check_given_up(const char *name, bool is_far, bool is_late)
 {
     struct scene s = open_scene(name, is_far);
     struct waiter w = {.scene = &s};
@@ -176,13 +177,17 @@ static void check_given_up(const char *name, bool is_far)
     int from[] = {0, -1};
     assert_int_equal(firn_join_board_order(s.board, 1, 2, from, "", 30), 1);
     assert_int_equal(firn_join_pending(w.join), 1);
-    assert_int_equal(pthread_create(&thread, NULL, await_joiner, &w), 0);
+    if (!is_late)
+        assert_int_equal(pthread_create(&thread, NULL, await_joiner, &w), 0);
     nap_ms(20); /* it waits by now, or will find the order over */
     assert_true(firn_join_board_give_up(s.board, 1));
     assert_true(firn_join_board_clear(s.board, 1));
     /* The next order is looked for while the thread still waits. */
     assert_int_equal(firn_join_board_order(s.board, 1, 2, from, "", 30), 2);
-    assert_int_equal(firn_join_due(w.join), 0);
+    if (is_late)
+        assert_int_equal(pthread_create(&thread, NULL, await_joiner, &w), 0);
+    else
+        assert_int_equal(firn_join_due(w.join), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(w.status, FIRN_EIO);
     assert_non_null(strstr(w.err.text, "given up"));
@@ -195,13 +200,15 @@ static void check_given_up(const char *name, bool is_far)
 static void waits_end_when_the_order_is_given_up(void **state)
 {
     (void)state;
-    check_given_up("given-up", false);
+    check_given_up("given-up", false, false);
+    check_given_up("late", false, true);
 }
 
 static void waits_over_tcp_end_when_the_order_is_given_up(void **state)
 {
     (void)state;
-    check_given_up("far-given-up", true);
+    check_given_up("far-given-up", true, false);
+    check_given_up("far-late", true, true);
 }
 
 static void an_order_is_withdrawn_before_the_switch_once(void **state)

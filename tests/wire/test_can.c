@@ -27,7 +27,8 @@ static void words_stand_in_the_order_of_the_enum(void **state)
     char text[FIRN_CAN_TEXT];
     firn_can_write(text, FIRN_CAN_ALL);
     assert_string_equal(text, "resize,passes,freeze,batch,partner,after,tensor,"
-                              "sharded,pipeline,join,executors,ahead");
+                              "sharded,pipeline,join,executors,ahead,zero,"
+                              "recompute,offload");
     firn_can_write(text, FIRN_CAN_AFTER | FIRN_CAN_RESIZE);
     assert_string_equal(text, "resize,after");
     firn_can_write(text, 0);

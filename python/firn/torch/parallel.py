@@ -367,9 +367,8 @@ class Parallel:
         """Before a pass: random generators, and when gradients are summed."""
         word = f"{self.seed} {self.step} {self._pass.samples[0]}"
         torch.manual_seed(zlib.crc32(word.encode()))
-        if self.plan.sharded and self.plan.replicas > 1:
-            self.model.set_requires_gradient_sync(is_last)
-        elif self._replicas is not None and is_last:
+        # FSDP scatters the gradients of every pass: a process never has all.
+        if self._replicas is not None and is_last:
             self._replicas.arm()
 
     def backward(self, loss: torch.Tensor) -> None:
@@ -452,10 +451,11 @@ class Parallel:
             print(f"firn: {text}", file=sys.stderr, flush=True)
 
     def can(self) -> list[str]:
-        """What it does when the scheduler orders it (firn.report.CAN): passes
-        and sharded weights always, resize with a folder for checkpoints, tensor
-        where the layers of the model are known by their parts."""
-        found = ["passes", "sharded"]
+        """What it does when the scheduler orders it (firn.report.CAN):
+        passes, recomputed activations and sharded weights always, resize with a
+        folder for checkpoints, tensor where the layers of the model are known by
+        their parts."""
+        found = ["passes", "recompute", "sharded"]
         found += ["resize"] if self.folder else []
         found += ["tensor"] if self.shape.kind != OTHER else []
         return sorted(found)

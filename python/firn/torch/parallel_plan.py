@@ -9,6 +9,9 @@ Of the environment:
 
     FIRN_TENSOR, FIRN_REPLICAS, FIRN_SHARDED    the plan
     FIRN_STAGES                                 refused when above 1
+    FIRN_RECOMPUTE                              1: activations of layers are
+                                                computed again, whatever
+                                                FIRN_CHECKPOINTING says
     FIRN_MODEL                                  the job file's ``model:``, JSON
     FIRN_PRECISION, FIRN_OPTIMIZER, FIRN_ATTENTION, FIRN_CHECKPOINTING
                                                 how the job file says it trains
@@ -135,12 +138,14 @@ class Training:
                 model = None
             if not isinstance(model, dict):
                 raise FirnError(f"FIRN_MODEL is '{text[:60]}', not a JSON object")
+        said = _word("FIRN_CHECKPOINTING", CHECKPOINTINGS, "off")
+        recomputes = number_of("FIRN_RECOMPUTE", 0, 0, 1) == 1
         return Training(
             model=model,
             precision=_word("FIRN_PRECISION", PRECISIONS, "megatron"),
             optimizer=_word("FIRN_OPTIMIZER", OPTIMIZERS, "adamw"),
             attention=_word("FIRN_ATTENTION", ATTENTIONS, "eager"),
-            checkpointing=_word("FIRN_CHECKPOINTING", CHECKPOINTINGS, "off"),
+            checkpointing="layers" if recomputes else said,
             batch=number_of("FIRN_BATCH", 0, 0, 10**9),
             passes=number_of("FIRN_PASSES", 1, 1, 1 << 20),
         )
