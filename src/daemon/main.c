@@ -12,9 +12,9 @@
 #include "daemon/ownfolder.h"
 #include "engine/launcher.h"
 #include "engine/shepherd.h"
+#include <errno.h>
 #include <firn/policy.h>
 #include <firn/version.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
