@@ -12,6 +12,7 @@
 #include "daemon/ownfolder.h"
 #include "engine/launcher.h"
 #include "engine/shepherd.h"
+#include <errno.h>
 #include <firn/policy.h>
 #include <firn/version.h>
 #include <signal.h>
@@ -52,6 +53,20 @@ static int check(struct config *config)
     return 0;
 }
 
+/* Users pass through the state directory and the folders of all jobs, which a
+ * firnd without a launcher may have made for itself alone. */
+static void open_to_users(const char *state)
+{
+    static const char *const folders[] = {"", "/jobs", "/control"};
+    char path[4200];
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        snprintf(path, sizeof path, "%s%s", state, folders[i]);
+        if (chmod(path, 0711) != 0 && errno != ENOENT)
+            log_warn("users cannot reach their folders in '%s': %s", path,
+                     strerror(errno));
+    }
+}
+
 static int run(struct config *config, int argc, char *const *argv)
 {
     struct firn_error err = {0};
@@ -73,8 +88,8 @@ static int run(struct config *config, int argc, char *const *argv)
         umask(066); /* users pass through folders, and read no file of ours */
     if (ownfolder_make(config->state, OWNFOLDER_STATE, &err) != FIRN_OK)
         return wrong(&err, 2);
-    if (config->launcher != NULL && chmod(config->state, 0711) != 0)
-        log_warn("users cannot reach their folders in '%s'", config->state);
+    if (config->launcher != NULL)
+        open_to_users(config->state);
     enum firn_status status = loop_open(&loop, &setup, &err);
     if (status != FIRN_OK)
         return wrong(&err,

@@ -26,6 +26,21 @@ has_cores()
 }
 await "no cores: $(cat "$tmp/state/jobs/1/log")" has_cores
 
+# apptainer gets the words of `run` as they are; this one records them.
+mkdir "$tmp/stand"
+cat >"$tmp/stand/apptainer" <<END
+#!/bin/sh
+printf '%s\\n' "\$@" >"$tmp/words"
+shift 3
+exec "\$@"
+END
+chmod +x "$tmp/stand/apptainer"
+submit contained 1 "" "$tmp/stand/apptainer" exec --nv lab.sif sh -c 'echo in $FIRN_JOB'
+wait_state contained succeeded
+[ "$(xargs <"$tmp/words")" = 'exec --nv lab.sif sh -c echo in $FIRN_JOB' ] ||
+    fail "apptainer has $(cat "$tmp/words")"
+grep -q '^in 2$' "$tmp/state/jobs/2/log" || fail "$(cat "$tmp/state/jobs/2/log")"
+
 # refused LINE TEXT: such a job is not taken, and the answer has TEXT.
 refused()
 {
