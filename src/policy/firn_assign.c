@@ -11,9 +11,12 @@
  * begun the older is served first (peers.h).
  *
  * Placing: what is held stays; then the largest first, each on as few nodes as
- * can be. A seat that finds no room takes its best choice that has. Jobs that
- * may share are placed such that a guest may join them; but for those that can
- * be resized without a stop, which shared GPUs rule out (firn_rest.c).
+ * can be. A seat that finds no room takes its best choice that has. The
+ * assignment counts a GPU for a guest that is chosen; one that keeps its place
+ * beside its host leaves that GPU free, and the seats that were not chosen get
+ * it. Jobs that may share are placed such that a guest may join them; but for
+ * those that can be resized without a stop, which shared GPUs rule out
+ * (firn_rest.c).
  *
  * Cost: the solver's, over the running jobs and the `POOL` most valuable of
  * those that wait, and O(nodes) for each job that is placed.
@@ -367,6 +370,62 @@ static void place_all(const struct one_round *round, struct one_seat **seats,
             place_smaller(round, order[i]);
 }
 
+/* GPUs of each type that no chosen seat waits for. */
+static void count_rest(const struct one_round *round, struct one_seat **seats,
+                       size_t n, int *rest)
+{
+    int ntypes = round->view->cluster->ntypes;
+    for (int t = 0; t < ntypes; t++)
+        rest[t] = firn_plan_free_of(round->plan, t);
+    for (size_t i = 0; i < n; i++) {
+        if (seats[i]->is_placed || seats[i]->chosen == ONE_NONE)
+            continue;
+        const struct one_choice *choice = &seats[i]->choices[seats[i]->chosen];
+        rest[choice->type] -= choice->taken;
+        for (int t = 0; t < ntypes; t++)
+            rest[t] -= seats[i]->elsewhere[t];
+    }
+}
+
+static void fill_one(const struct one_round *round, struct one_seat *seat,
+                     int *rest)
+{
+    for (int c = 0; c < seat->n && !seat->is_placed; c++) {
+        const struct one_choice *choice = &seat->choices[c];
+        if (choice->is_mixed || !(choice->value > 0) ||
+            choice->gpus > rest[choice->type])
+            continue;
+        seat->chosen = c;
+        seat->is_placed = give(round, seat);
+        if (seat->is_placed)
+            rest[choice->type] -= choice->gpus;
+    }
+    if (!seat->is_placed)
+        seat->chosen = ONE_NONE;
+}
+
+/* Gives what guests leave free to the seats that were not chosen. */
+static void fill_free(const struct one_round *round, struct one_seat **seats,
+                      size_t n)
+{
+    int rest[FIRN_TYPES_MAX], most = 0;
+    count_rest(round, seats, n, rest);
+    for (int t = 0; t < round->view->cluster->ntypes; t++)
+        most = rest[t] > most ? rest[t] : most;
+    if (most == 0)
+        return;
+    struct place *order = firn_view_alloc(round->view, (n + 1) * sizeof *order);
+    size_t norder = 0;
+    for (size_t i = 0; i < n; i++)
+        if (seats[i]->chosen == ONE_NONE && seats[i]->with == NULL &&
+            !seats[i]->waits)
+            order[norder++] = (struct place){seats[i], density(seats[i])};
+    if (norder > 1)
+        qsort(order, norder, sizeof *order, foremost);
+    for (size_t i = 0; i < norder; i++)
+        fill_one(round, order[i].seat, rest);
+}
+
 /* The least value for each GPU that was chosen, by type. */
 static void set_prices(struct one_round *round)
 {
@@ -405,5 +464,6 @@ void one_assign(struct one_round *round)
     }
     put_older_first(round, seats, n, chosen);
     place_all(round, seats, n);
+    fill_free(round, seats, n);
     set_prices(round);
 }

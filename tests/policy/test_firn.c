@@ -466,6 +466,24 @@ static void a_guest_starts_beside_a_host_that_ends_soon(void **unused)
     play_close(&play);
 }
 
+/* d runs beside b, c alone: three jobs on two GPUs, two GPUs are free. e needs
+ * both and has them, although three jobs and e want five GPUs. */
+static void a_job_gets_the_gpus_that_a_guest_does_not_need(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x4:v100@16",
+              "#firn-trace 1\n"
+              "name,submit_s,gpus,duration_s,may_share,restart_s,mem_gib\n"
+              "a,0,2,930,0,1,4\nb,450,1,1220,1,1,4\nc,760,1,750,1,1,4\n"
+              "d,850,1,600,1,1,4\ne,1160,2,900,0,1,4\n");
+    play.options.share_slowdown = 1.3;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "d")->first_start_s == 850);
+    assert_true(play_job(&play, "e")->first_start_s == 1160);
+    play_close(&play);
+}
+
 /* ---- notes ---- */
 
 /* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
@@ -498,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_slow_pair_is_refused_where_the_host_can_shrink),
         cmocka_unit_test(a_pair_shares_if_all_end_earlier_together),
         cmocka_unit_test(a_guest_starts_beside_a_host_that_ends_soon),
+        cmocka_unit_test(a_job_gets_the_gpus_that_a_guest_does_not_need),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
