@@ -18,6 +18,16 @@ static void copy(char out[SLURM_RULE_NAME], const char *from, size_t n)
     snprintf(out, SLURM_RULE_NAME, "%.*s", (int)n, from);
 }
 
+/* "1009" on Slurm 22.05, "ann(1009)" on 24.11: its number. */
+static void copy_user(char out[SLURM_RULE_NAME], const char *from, size_t n)
+{
+    const char *open = memchr(from, '(', n);
+    if (open != NULL && from[n - 1] == ')')
+        copy(out, open + 1, n - (size_t)(open - from) - 2);
+    else
+        copy(out, from, n);
+}
+
 /* "ml={MaxJobsPA=4(1) ... MaxTRESPA=...}": `mark` is at the brace. */
 static bool read_share(const char *line, const char *mark,
                        struct slurm_share *out)
@@ -31,7 +41,8 @@ static bool read_share(const char *line, const char *mark,
         return false;
     snprintf(inner, sizeof inner, "%.*s", (int)n, mark + 1);
     out->is_user = strncmp(inner, "MaxJobsPU", 9) == 0;
-    copy(out->who, from, (size_t)(mark - 1 - from));
+    (out->is_user ? copy_user : copy)(out->who, from,
+                                      (size_t)(mark - 1 - from));
     out->limit = slurm_no_limits();
     slurm_value_of(inner, out->is_user ? "MaxTRESPU" : "MaxTRESPA", text,
                    sizeof text);

@@ -58,6 +58,25 @@ static void a_qos_limits_all_accounts_and_users(void **state)
     assert_int_equal(got.at[3].limit.gpus_all, -1);
 }
 
+/* As Slurm 24.11 writes it. */
+static void a_user_with_a_name_is_known_by_its_number(void **state)
+{
+    (void)state;
+    struct shares got = {0};
+    assert_true(slurm_qos_read(
+        "QOS=small(2) GrpJobs=N(1) GrpTRES=cpu=N(1),gres/gpu=N(1) MaxWallPJ=2 "
+        "MaxTRESPJ= Account Limits= bio={MaxJobsPA=N(1) MaxTRESPA=cpu=N(1)} "
+        "User Limits= ann(1009)={MaxJobsPU=N(1) "
+        "MaxTRESPU=cpu=N(1),gres/gpu=2(1)}",
+        keep, &got));
+    assert_int_equal(got.n, 3);
+    assert_string_equal(got.at[1].who, "bio");
+    assert_string_equal(got.at[2].who, "1009");
+    assert_true(got.at[2].is_user);
+    assert_int_equal(got.at[2].limit.gpus_all, 2);
+    assert_int_equal(got.at[2].limit.gpus_used, 1);
+}
+
 static void a_qos_without_limits_limits_nothing(void **state)
 {
     (void)state;
@@ -96,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_qos_limits_all_accounts_and_users),
+        cmocka_unit_test(a_user_with_a_name_is_known_by_its_number),
         cmocka_unit_test(a_qos_without_limits_limits_nothing),
         cmocka_unit_test(a_default_qos_is_that_of_its_cluster),
     };
