@@ -647,6 +647,7 @@ soak: all $(TESTS) $(E2EPROGS) $(filter %/submit %/restart,$(BENCHES))
 	$(Q)$(MAKE) valgrind FIRN_SOAK=1
 	$(Q)$(MAKE) deb-test
 	$(Q)$(MAKE) vm-test
+	$(Q)$(MAKE) next-test
 	$(Q)$(MAKE) slow
 	$(Q)$(MAKE) slow DELAYS=0.005,1500
 	$(Q)$(MAKE) fuzz-soak FUZZ_S=600
@@ -702,6 +703,10 @@ deb-test: deb
 # version 2: limits, closed GPUs, upgrade, removal.
 vm-test: deb $(FAKENVML)
 	$(Q)FIRN_SOAK=1 $(RUN) -v -t 7200 tests/deb/vm.sh
+
+# The tests on Slurm on Debian 13, with its compiler and Slurm 24.11.
+next-test:
+	$(Q)$(RUN) -v -t 7200 tests/deb/next.sh
 
 PYTHON ?= python3
 
@@ -818,6 +823,7 @@ help:
 	@echo 'make deb        Debian packages, into $(BUILD)/deb'
 	@echo 'make deb-test   installs, upgrades and purges them in a bare Debian (root)'
 	@echo 'make vm-test    the same in a virtual machine: control groups v2 (root, qemu)'
+	@echo 'make next-test  the tests on Slurm on Debian 13 (root)'
 	@echo 'make site       the pages as a static folder with a search, into build/site'
 	@echo 'make wheel      a wheel of the Python package, into $(WHEELS)'
 	@echo 'make install    to PREFIX=$(PREFIX), below DESTDIR; and uninstall'
@@ -831,7 +837,7 @@ FORCE:
 .PHONY: life-docs all built firn firnd train d2 tests benches test test-e2e test-e2e-built style \
         timed-run asan-timed steady e2e check asan asan-built tsan tsan-built valgrind tidy fuzz fuzz-built \
         fuzz-soak fuzzers fuzz-run slow soak kills bench results manual plots \
-        site wheel man deb deb-test vm-test install \
+        site wheel man deb deb-test vm-test next-test install \
         uninstall format clean help FORCE
 
 -include $(patsubst %.o,%.d,$(LIBOBJ) $(BLASOBJ) $(CLIOBJ) $(TLIBOBJ) \

@@ -1,4 +1,5 @@
-# bare.sh - a bare Debian with its own systemd, for tests of packages. Sourced.
+# bare.sh - a bare Debian with its own systemd, for tests of packages. Sourced, also
+# by next.sh, which uses its folders and `mirror` only.
 #
 # `bare_up` unpacks a Debian 12 of debootstrap's variant minbase, with systemd,
 # below $tmp and boots it in namespaces of its own (processes, mounts, host name,
