@@ -45,6 +45,9 @@
  * as before, but the memory that `firn memory` prints: firn/peak.h's. What is
  * not said of the optimizer is AdamW tensor by tensor there too.
  *
+ * All plans of a model are llmjobs_plans.c's; this file has one split of given
+ * GPUs.
+ *
  * Left out: pipelines; for the other models ZeRO and passes.
  */
 #include "core/accept.h"
@@ -54,11 +57,9 @@
 #include <firn/parallel.h>
 #include <limits.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define MIB_PER_GIB 1024.0
-#define SPILL       0.1
+#define SPILL 0.1
 
 /* Numbers of passes up to this one are all tried. */
 enum { PASSES_TRIED = 4096 };
@@ -168,7 +169,7 @@ bool llmjobs_is(const struct firn_job_spec *spec)
 
 /* How many times a V100 is the type of speed 1, by the first type of the
  * cluster whose name is known. */
-static double reference_speed(const struct firn_cluster *cluster)
+double llmjobs_reference_speed(const struct firn_cluster *cluster)
 {
     for (int t = 0; t < cluster->ntypes; t++) {
         const struct firn_gpu_type *type = &cluster->types[t];
@@ -220,8 +221,8 @@ static struct firn_llm_speed slower(struct firn_llm_speed a,
     };
 }
 
-static struct llmgpus gpus_of(const struct firn_cluster *cluster,
-                              firn_type_id type, double reference)
+struct llmgpus llmjobs_gpus_at(const struct firn_cluster *cluster,
+                               firn_type_id type, double reference)
 {
     return (struct llmgpus){.mem_gib = cluster->types[type].mem_gib,
                             .speed = speed_of(cluster, type, reference),
@@ -232,7 +233,7 @@ static struct llmgpus gpus_of(const struct firn_cluster *cluster,
 struct llmgpus llmjobs_gpus_of(const struct firn_cluster *cluster,
                                firn_type_id type)
 {
-    return gpus_of(cluster, type, reference_speed(cluster));
+    return llmjobs_gpus_at(cluster, type, llmjobs_reference_speed(cluster));
 }
 
 struct llmspot llmjobs_packed_on(const struct llmgpus *of, int gpus, int nodes)
@@ -269,7 +270,7 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
 {
     struct llmspot spot = {.gpus = alloc->ngpus,
                            .nodes = firn_alloc_nodes(alloc)};
-    double reference = reference_speed(cluster);
+    double reference = llmjobs_reference_speed(cluster);
     unsigned each = 0;
     for (int i = 0, next; i < alloc->nparts; i = next) {
         firn_node_id node = alloc->parts[i].node;
@@ -293,14 +294,6 @@ struct llmspot llmjobs_held(const struct firn_cluster *cluster,
 
 /* --- one split ----------------------------------------------------------- */
 
-struct split {
-    int t, d, zero, saves, passes, micro_batch;
-    double samples_s, need_gib;
-    double expected_gib; /* with the CUDA context */
-    double tensors_gib, high_gib, reserved_gib;
-    double marp_gib; /* of a plan, by Frenzy's formula */
-};
-
 static bool can_split(const struct llmjob *llm, int gpus, int t)
 {
     return gpus % t == 0 && gpus / t <= llm->batch &&
@@ -319,7 +312,7 @@ static struct firn_memory_job part_of(const struct llmjob *llm, int t, int d)
 
 /* The same for firn/peak.h. */
 static struct firn_peak_job peak_of(const struct llmjob *llm,
-                                    const struct split *split)
+                                    const struct llmsplit *split)
 {
     struct firn_peak_job peak = llm->peak;
     peak.tp = split->t;
@@ -336,8 +329,8 @@ static struct firn_peak_job peak_of(const struct llmjob *llm,
 }
 
 /* Sets the passes and what they need; all but the context by the ratio. */
-static struct firn_peak need_by_peak(const struct llmjob *llm,
-                                     struct split *split, int passes)
+struct firn_peak llmsplit_need(const struct llmjob *llm, struct llmsplit *split,
+                               int passes)
 {
     int mine = llm->batch / split->d + (llm->batch % split->d > 0);
     split->passes = passes;
@@ -355,10 +348,10 @@ static struct firn_peak need_by_peak(const struct llmjob *llm,
 }
 
 /* Of one pass, for a model of firn/memory.h. */
-static void need_by_memory(const struct llmjob *llm, struct split *split)
+void llmsplit_need_by_memory(const struct llmjob *llm, struct llmsplit *split)
 {
     if (llm->is_counted) {
-        need_by_peak(llm, split, 1);
+        llmsplit_need(llm, split, 1);
         split->passes = 0;
         return;
     }
@@ -374,8 +367,8 @@ static void need_by_memory(const struct llmjob *llm, struct split *split)
     split->reserved_gib = ratio * m.reserved_mib / MIB_PER_GIB;
 }
 
-static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
-                        const struct split *split)
+double llmsplit_samples_s(const struct llmjob *llm, const struct llmspot *spot,
+                          const struct llmsplit *split)
 {
     struct firn_llm_speed speed = spot->speed;
     struct firn_llm_gpus gpus = {
@@ -397,14 +390,9 @@ static double samples_s(const struct llmjob *llm, const struct llmspot *spot,
     return used * llmplan_samples_s(&job, llm->params, &gpus, &speed);
 }
 
-static bool fits(const struct llmspot *spot, double gib)
-{
-    return spot->mem_gib <= 0 || gib <= spot->mem_gib;
-}
-
 /* The number of passes behind `passes` that a copy of `mine` samples may be
  * divided into, evenly; 0: there is none. */
-static int next_passes(const struct llmjob *llm, int mine, int passes)
+int llmsplit_next_passes(const struct llmjob *llm, int mine, int passes)
 {
     if (llm->passes > 0)
         return passes == 0 ? llm->passes : 0;
@@ -416,15 +404,15 @@ static int next_passes(const struct llmjob *llm, int mine, int passes)
 
 /* The fewest passes with which it fits; the most there are where none does. */
 static void fit_passes(const struct llmjob *llm, const struct llmspot *spot,
-                       int asked, struct split *split)
+                       int asked, struct llmsplit *split)
 {
     int mine = llm->batch / split->d + (llm->batch % split->d > 0);
-    int passes = asked > 0 ? asked : next_passes(llm, mine, 0);
+    int passes = asked > 0 ? asked : llmsplit_next_passes(llm, mine, 0);
     while (passes > 0) {
-        need_by_peak(llm, split, passes);
-        if (fits(spot, split->need_gib))
+        llmsplit_need(llm, split, passes);
+        if (llmspot_fits(spot, split->need_gib))
             return;
-        passes = asked > 0 ? 0 : next_passes(llm, mine, passes);
+        passes = asked > 0 ? 0 : llmsplit_next_passes(llm, mine, passes);
     }
 }
 
@@ -444,7 +432,7 @@ static bool is_stage(const struct llmjob *llm, int zero, struct llmhow how)
 }
 
 /* May it be split t ways with this stage, as `how` says? */
-static bool is_wanted(const struct llmjob *llm, const struct split *split,
+static bool is_wanted(const struct llmjob *llm, const struct llmsplit *split,
                       struct llmhow how)
 {
     if (how.tensor > 0 && split->t != how.tensor)
@@ -460,7 +448,7 @@ static bool is_wanted(const struct llmjob *llm, const struct split *split,
 
 /* What may be saved, the cheapest first: its activations are computed again, or
  * its optimizer goes to the host, or both. -1 behind the last. */
-static int nth_saves(const struct llmjob *llm, int n)
+int llmsplit_nth_saves(const struct llmjob *llm, int n)
 {
     static const int all[] = {0, FIRN_SAVES_ACTIVATIONS, FIRN_SAVES_HOST,
                               FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST};
@@ -473,7 +461,7 @@ static int nth_saves(const struct llmjob *llm, int n)
 /* The first of these with which it fits; as `how` says where that is decided.
  */
 static void fit_saves(const struct llmjob *llm, const struct llmspot *spot,
-                      struct llmhow how, struct split *split)
+                      struct llmhow how, struct llmsplit *split)
 {
     int saves = 0;
     split->saves = how.parallel & (FIRN_SAVES_ACTIVATIONS | FIRN_SAVES_HOST);
@@ -481,10 +469,10 @@ static void fit_saves(const struct llmjob *llm, const struct llmspot *spot,
         fit_passes(llm, spot, how.passes, split);
         return;
     }
-    for (int n = 0; (saves = nth_saves(llm, n)) >= 0; n++) {
+    for (int n = 0; (saves = llmsplit_nth_saves(llm, n)) >= 0; n++) {
         split->saves = saves;
         fit_passes(llm, spot, how.passes, split);
-        if (fits(spot, split->need_gib))
+        if (llmspot_fits(spot, split->need_gib))
             return;
     }
 }
@@ -492,23 +480,23 @@ static void fit_saves(const struct llmjob *llm, const struct llmspot *spot,
 /* The fastest split of those that fit, of those that `how` allows; samples_s is
  * 0 when there is none. `crawls` lets those that do not fit count, at their
  * crawl. */
-static struct split best_split(const struct llmjob *llm,
-                               const struct llmspot *spot, struct llmhow how,
-                               bool crawls)
+static struct llmsplit best_split(const struct llmjob *llm,
+                                  const struct llmspot *spot, struct llmhow how,
+                                  bool crawls)
 {
-    struct split best = {0};
+    struct llmsplit best = {0};
     for (int t = 1; t <= spot->gpus && t <= llm->job.shape.heads; t *= 2)
         for (int zero = 0; zero <= 3; zero++) {
-            struct split at = {.t = t, .d = spot->gpus / t, .zero = zero};
+            struct llmsplit at = {.t = t, .d = spot->gpus / t, .zero = zero};
             if (!can_split(llm, spot->gpus, t) || !is_wanted(llm, &at, how))
                 continue;
             if (llm->is_peak)
                 fit_saves(llm, spot, how, &at);
             else
-                need_by_memory(llm, &at);
-            at.samples_s = samples_s(llm, spot, &at);
+                llmsplit_need_by_memory(llm, &at);
+            at.samples_s = llmsplit_samples_s(llm, spot, &at);
             bool is_given = crawls && how.tensor > 0;
-            if (!fits(spot, is_given ? at.expected_gib : at.need_gib))
+            if (!llmspot_fits(spot, is_given ? at.expected_gib : at.need_gib))
                 at.samples_s *= crawls ? SPILL : 0;
             if (best.need_gib == 0 || at.samples_s > best.samples_s)
                 best = at;
@@ -517,6 +505,11 @@ static struct split best_split(const struct llmjob *llm,
 }
 
 static const struct llmhow any_way = {.is_open = true};
+
+bool llmsplit_is_open(const struct llmjob *llm, const struct llmsplit *split)
+{
+    return is_wanted(llm, split, any_way);
+}
 
 /* More GPUs than samples: those beyond the batch have nothing to do. */
 static struct llmspot useful(const struct llmjob *llm, struct llmspot spot)
@@ -529,7 +522,7 @@ static struct llmspot useful(const struct llmjob *llm, struct llmspot spot)
 double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
                     struct llmhow how)
 {
-    struct split at = best_split(llm, spot, how, true);
+    struct llmsplit at = best_split(llm, spot, how, true);
     if (!(at.samples_s > 0)) {
         struct llmspot fewer = useful(llm, *spot);
         at = best_split(llm, &fewer, any_way, true);
@@ -540,13 +533,13 @@ double llmjobs_rate(const struct llmjob *llm, const struct llmspot *spot,
 double llmjobs_expect(const struct llmjob *llm, const struct llmspot *spot,
                       struct llmhow how, double *need_gib)
 {
-    struct split at = best_split(llm, spot, how, false);
+    struct llmsplit at = best_split(llm, spot, how, false);
     if (need_gib != NULL)
         *need_gib = at.need_gib > 0 ? at.need_gib : (double)NAN;
     return at.samples_s / llm->ref_samples_s;
 }
 
-static struct llmplan plan_of(const struct split *split, firn_type_id type)
+struct llmplan llmsplit_plan(const struct llmsplit *split, firn_type_id type)
 {
     return (struct llmplan){.type = type,
                             .t = split->t,
@@ -565,8 +558,8 @@ static struct llmplan plan_of(const struct split *split, firn_type_id type)
 bool llmjobs_memory(const struct llmjob *llm, const struct llmspot *spot,
                     struct llmhow how, struct llmplan *out)
 {
-    struct split at = best_split(llm, spot, how, true);
-    *out = plan_of(&at, -1);
+    struct llmsplit at = best_split(llm, spot, how, true);
+    *out = llmsplit_plan(&at, -1);
     return at.need_gib > 0;
 }
 
@@ -618,291 +611,7 @@ struct llmjob llmjobs_open(const struct firn_cluster *cluster,
     return llm;
 }
 
-/* --- plans --------------------------------------------------------------- */
-
-static int by_efficiency(const void *a, const void *b)
-{
-    const struct llmplan *p = a, *q = b;
-    int p_gpus = p->t * p->d, q_gpus = q->t * q->d;
-    if (p->samples_s_gpu != q->samples_s_gpu)
-        return p->samples_s_gpu > q->samples_s_gpu ? -1 : 1;
-    if (p_gpus != q_gpus)
-        return p_gpus < q_gpus ? -1 : 1;
-    if (p->zero != q->zero)
-        return p->zero < q->zero ? -1 : 1;
-    if (p->room_gib != q->room_gib)
-        return p->room_gib > q->room_gib ? -1 : 1;
-    if (p->type != q->type)
-        return p->type < q->type ? -1 : 1;
-    return (p->t > q->t) - (p->t < q->t);
-}
-
-/* Most models have a few dozen plans: pointers to those are moved, as qsort
- * takes three times as long. */
-static void sort_plans(struct llmplans *plans)
-{
-    enum { FEW = 48 };
-    struct llmplan copy[FEW];
-    const struct llmplan *order[FEW];
-    if (plans->n > FEW) {
-        qsort(plans->at, plans->n, sizeof *plans->at, by_efficiency);
-        return;
-    }
-    if (plans->n < 2)
-        return;
-    memcpy(copy, plans->at, plans->n * sizeof *copy);
-    for (size_t n = 0; n < plans->n; n++) {
-        size_t at = n;
-        for (; at > 0 && by_efficiency(&copy[n], order[at - 1]) < 0; at--)
-            order[at] = order[at - 1];
-        order[at] = &copy[n];
-    }
-    for (size_t i = 0; i < plans->n; i++)
-        plans->at[i] = *order[i];
-}
-
-static bool has_gpus(const struct llmgpus *of, int t, int d)
-{
-    return t <= of->node && d <= of->most / t;
-}
-
-static void add_plan(struct llmplans *out, const struct llmjob *llm,
-                     const struct llmgpus *of, firn_type_id type,
-                     const struct split *split)
-{
-    struct llmspot spot = llmjobs_packed_on(of, split->t * split->d, 0);
-    struct llmplan plan = plan_of(split, type);
-    bool has_formula = !llm->is_peak && !llm->is_seen;
-    plan.marp_gib = has_formula ? split->marp_gib : split->need_gib;
-    if (!fits(&spot, plan.need_gib) && !fits(&spot, plan.marp_gib))
-        return;
-    plan.samples_s = samples_s(llm, &spot, split);
-    plan.samples_s_gpu = plan.samples_s / (split->t * split->d);
-    plan.room_gib = spot.mem_gib > 0 ? spot.mem_gib - plan.need_gib : 0;
-    vec_add(out, plan);
-}
-
-/* Adds the split to the types of `left` that it fits with the fewest passes,
- * and takes those off `left`. Memory does not depend on the type and is
- * predicted once. */
-static void add_passes(struct llmplans *out, const struct llmjob *llm,
-                       const struct llmgpus *of, uint32_t *left,
-                       struct split *split)
-{
-    int mine = llm->batch / split->d, passes = 0;
-    while (*left != 0 && (passes = next_passes(llm, mine, passes)) > 0) {
-        need_by_peak(llm, split, passes);
-        for (uint32_t types = *left; types != 0; types &= types - 1) {
-            int type = __builtin_ctz(types);
-            struct llmspot spot = {.mem_gib = of[type].mem_gib};
-            if (!fits(&spot, split->need_gib))
-                continue;
-            add_plan(out, llm, &of[type], type, split);
-            *left &= ~((uint32_t)1 << type);
-        }
-    }
-}
-
-/* Of each type that has the GPUs one plan: with the least that it has to save.
- */
-static void add_saves(struct llmplans *out, const struct llmjob *llm,
-                      const struct llmgpus *of, int ntypes, struct split *split)
-{
-    uint32_t left = 0;
-    for (int type = 0; type < ntypes; type++)
-        if (has_gpus(&of[type], split->t, split->d))
-            left |= (uint32_t)1 << type;
-    for (int n = 0; left != 0 && (split->saves = nth_saves(llm, n)) >= 0; n++)
-        add_passes(out, llm, of, &left, split);
-}
-
-static void add_plans(struct llmplans *out, const struct llmjob *llm,
-                      const struct llmgpus *of, int ntypes, int t, int d)
-{
-    struct split split = {.t = t, .d = d};
-    if (llm->is_peak) {
-        for (split.zero = 0; split.zero <= 3; split.zero++)
-            if (is_wanted(llm, &split, any_way))
-                add_saves(out, llm, of, ntypes, &split);
-        return;
-    }
-    bool is_known = false;
-    for (int type = 0; type < ntypes; type++) {
-        if (!has_gpus(&of[type], t, d))
-            continue;
-        if (!is_known) {
-            need_by_memory(llm, &split);
-            split.marp_gib = firn_marp_bytes(&llm->job.shape, llm->job.seq,
-                                             llm->batch, t, d) /
-                             1e9;
-        }
-        is_known = true;
-        add_plan(out, llm, &of[type], type, &split);
-    }
-}
-
-/* The GPUs of each type that may be used, and the most of any: in a node, and
- * in all. */
-struct reach {
-    struct llmgpus of[FIRN_TYPES_MAX];
-    int ntypes, node, most;
-};
-
-static void find_reach(struct reach *out, const struct firn_cluster *cluster,
-                       uint32_t types, int gpus_max)
-{
-    double reference = reference_speed(cluster);
-    out->ntypes = cluster->ntypes;
-    out->node = out->most = 0;
-    for (int type = 0; type < cluster->ntypes; type++) {
-        struct llmgpus *of = &out->of[type];
-        *of = (struct llmgpus){0};
-        if (!(types >> type & 1))
-            continue;
-        *of = gpus_of(cluster, type, reference);
-        if (of->most > gpus_max)
-            of->most = gpus_max;
-        out->node = of->node > out->node ? of->node : out->node;
-        out->most = of->most > out->most ? of->most : out->most;
-    }
-}
-
-struct llmplans llmjobs_plans(const struct llmjob *llm,
-                              const struct firn_cluster *cluster,
-                              uint32_t types, int gpus_min, int gpus_max)
-{
-    struct llmplans out = {0};
-    struct reach reach;
-    find_reach(&reach, cluster, types, gpus_max);
-    vec_reserve(&out, 32);
-    for (int t = 1; t <= reach.node && llm->job.shape.heads % t == 0; t *= 2)
-        for (int d = 1; d <= llm->batch && d <= reach.most / t; d++)
-            if (llm->batch % d == 0 && t * d >= gpus_min)
-                add_plans(&out, llm, reach.of, reach.ntypes, t, d);
-    sort_plans(&out);
-    return out;
-}
-
-/* --- ways that do not fit ------------------------------------------------ */
-
-struct missing {
-    struct llmmiss *out;
-    size_t n, max;
-};
-
-static void add_miss(struct missing *to, const struct llmmiss *miss)
-{
-    size_t at = to->n < to->max ? to->n++ : to->max;
-    for (; at > 0 && to->out[at - 1].plan.room_gib < miss->plan.room_gib; at--)
-        if (at < to->max)
-            to->out[at] = to->out[at - 1];
-    if (at < to->max)
-        to->out[at] = *miss;
-}
-
-/* The way with the most passes and all that may be saved, on the largest type
- * that has the GPUs. */
-static void try_miss(struct missing *to, const struct llmjob *llm,
-                     const struct reach *reach, struct split *split)
-{
-    int mine = llm->batch / split->d, passes = 0, next = 0;
-    struct llmmiss miss = {.plan.type = -1};
-    while ((next = next_passes(llm, mine, passes)) > 0)
-        passes = next;
-    if (passes == 0)
-        return;
-    split->saves = llm->saves;
-    struct firn_peak m = need_by_peak(llm, split, passes);
-    double most = 0;
-    for (int type = 0; type < reach->ntypes; type++) {
-        double gib = reach->of[type].mem_gib;
-        if (!has_gpus(&reach->of[type], split->t, split->d))
-            continue;
-        if (gib <= 0 || gib >= split->need_gib)
-            return; /* it fits */
-        if (gib > most) {
-            most = gib;
-            miss.plan = plan_of(split, type);
-        }
-    }
-    if (miss.plan.type < 0)
-        return;
-    struct llmspot spot =
-        llmjobs_packed_on(&reach->of[miss.plan.type], split->t * split->d, 0);
-    miss.plan.samples_s = samples_s(llm, &spot, split);
-    miss.plan.room_gib = most - split->need_gib;
-    for (int i = 0; i < FIRN_TERMS; i++)
-        if (m.terms_mib[i] > m.terms_mib[miss.term])
-            miss.term = (enum firn_peak_term)i;
-    miss.term_gib = m.terms_mib[miss.term] * llm->mem_ratio / MIB_PER_GIB;
-    add_miss(to, &miss);
-}
-
-size_t llmjobs_misses(const struct llmjob *llm,
-                      const struct firn_cluster *cluster, uint32_t types,
-                      int gpus_max, struct llmmiss *out, size_t max)
-{
-    struct missing to = {.out = out, .max = max};
-    struct reach reach;
-    if (!llm->is_peak || max == 0)
-        return 0;
-    find_reach(&reach, cluster, types, gpus_max);
-    for (int t = 1; t <= reach.node && llm->job.shape.heads % t == 0; t *= 2)
-        for (int d = 1; d <= llm->batch && d <= reach.most / t; d++) {
-            struct split split = {.t = t, .d = d};
-            if (llm->batch % d != 0)
-                continue;
-            for (split.zero = 0; split.zero <= 3; split.zero++)
-                if (is_wanted(llm, &split, any_way))
-                    try_miss(&to, llm, &reach, &split);
-        }
-    return to.n;
-}
-
-/* --- as a forecast has them ---------------------------------------------- */
-
-/* What its trainer is told, as in struct firn_how; 0: there is no choice. */
-static int parallel_of(const struct llmjob *llm, const struct llmplan *plan)
-{
-    int kind = FIRN_PARALLEL_DATA;
-    if (!llm->is_peak)
-        return FIRN_PARALLEL_OWN;
-    bool is_ordered = plan->d > 1 && !llm->has_said_zero;
-    if (is_ordered && plan->zero == 1)
-        kind |= FIRN_SAVES_STATE;
-    else if (is_ordered && plan->zero == 2)
-        kind |= FIRN_SAVES_GRADIENTS;
-    else if (plan->d == 1 || (llm->cannot & FIRN_CAN_SHARDED))
-        kind = FIRN_PARALLEL_OWN;
-    else if (plan->zero == 3)
-        kind = FIRN_PARALLEL_SHARDED;
-    return kind | plan->saves;
-}
-
-size_t llmjobs_ways(const struct llmjob *llm,
-                    const struct firn_cluster *cluster,
-                    const struct firn_job *job, double correction,
-                    struct firn_llm_way *out, size_t max)
-{
-    struct llmplans plans = llmjobs_plans(
-        llm, cluster, job->type_mask, job->spec.gpus_min, job->spec.gpus_max);
-    size_t n = plans.n;
-    for (size_t i = 0; i < n && i < max; i++) {
-        const struct llmplan *p = &plans.at[i];
-        out[i] = (struct firn_llm_way){
-            .way = {.gpus = p->t * p->d,
-                    .type = p->type,
-                    .tensor = p->t,
-                    .passes = llm->cannot & FIRN_CAN_PASSES ? 0 : p->passes,
-                    .parallel = parallel_of(llm, p)},
-            .mem_gib = p->need_gib,
-            .marp_gib = p->marp_gib,
-            .rate = correction * p->samples_s / llm->ref_samples_s,
-        };
-    }
-    vec_release(&plans);
-    return n;
-}
+/* --- what it may have ---------------------------------------------------- */
 
 int llmjobs_gpus_max(const struct llmjob *llm)
 {
