@@ -1,5 +1,5 @@
 # bare.sh - a bare Debian with its own systemd, for tests of packages. Sourced, also
-# by next.sh, which uses its folders and `mirror` only.
+# by next.sh, which uses its folders and `strap` only.
 #
 # `bare_up` unpacks a Debian 12 of debootstrap's variant minbase, with systemd,
 # below $tmp and boots it in namespaces of its own (processes, mounts, host name,
@@ -46,18 +46,24 @@ mirror()
         head -n 1
 }
 
+# strap SUITE FOLDER: unpacks a Debian, which finds its mirror as this host does.
+strap()
+{
+    at=$(mirror)
+    debootstrap --variant=minbase "$1" "$2" \
+        "${at:-http://deb.debian.org/debian}" >"$tmp/log" 2>&1 ||
+        skip "debootstrap failed: $(tail -n 1 "$tmp/log")"
+    cp /etc/resolv.conf /etc/hosts "$2/etc/"
+    for file in /etc/apt/apt.conf.d/99*; do # of a mirror behind a proxy
+        [ ! -f "$file" ] || cp "$file" "$2/etc/apt/apt.conf.d/"
+    done
+}
+
 # Makes the tar file, in about two minutes.
 bare_make()
 {
-    at=$(mirror)
     base=$tmp/base
-    debootstrap --variant=minbase bookworm "$base" \
-        "${at:-http://deb.debian.org/debian}" >"$tmp/log" 2>&1 ||
-        skip "debootstrap failed: $(tail -n 1 "$tmp/log")"
-    cp /etc/resolv.conf /etc/hosts "$base/etc/"
-    for file in /etc/apt/apt.conf.d/99*; do # of a mirror behind a proxy
-        [ ! -f "$file" ] || cp "$file" "$base/etc/apt/apt.conf.d/"
-    done
+    strap bookworm "$base"
     {
         chroot "$base" apt-get update &&
             DEBIAN_FRONTEND=noninteractive chroot "$base" apt-get install -y \

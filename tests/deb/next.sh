@@ -10,7 +10,7 @@
 # minutes, and five more for the first time.
 # Part of `make next-test`, which is a part of soak. TAP on stdout.
 cd "$(dirname "$0")/../.." || exit 1
-. tests/deb/bare.sh # its folders, skip and mirror
+. tests/deb/bare.sh # its folders, skip and strap
 packages="build-essential pkg-config libcyaml-dev libyaml-dev libcminpack-dev
 liblapack-dev libcurl4-openssl-dev libsqlite3-dev libuv1-dev libmicrohttpd-dev
 libjansson-dev libsodium-dev libcmocka-dev zlib1g-dev procps iproute2 curl python3
@@ -31,14 +31,7 @@ in_next()
 
 make_next()
 {
-    at=$(mirror)
-    debootstrap --variant=minbase trixie "$bare" \
-        "${at:-http://deb.debian.org/debian}" >"$tmp/log" 2>&1 ||
-        skip "debootstrap failed: $(tail -n 1 "$tmp/log")"
-    cp /etc/resolv.conf /etc/hosts "$bare/etc/"
-    for file in /etc/apt/apt.conf.d/99*; do # of a mirror behind a proxy
-        [ ! -f "$file" ] || cp "$file" "$bare/etc/apt/apt.conf.d/"
-    done
+    strap trixie "$bare"
     printf '#!/bin/sh\nexit 101\n' >"$bare/usr/sbin/policy-rc.d"
     chmod +x "$bare/usr/sbin/policy-rc.d" # no service of the packages starts
     # shellcheck disable=SC2086 # names

@@ -6,6 +6,7 @@
  */
 #include "base/buf.h"
 #include "lib/play.h"
+#include "lib/taskapps.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,40 +19,6 @@
 
 #include <cmocka.h>
 
-static char folder[64], files[2][96];
-
-static void make_profile(char *path, const char *app)
-{
-    char text[400];
-    snprintf(text, sizeof text,
-             "app %s\nsource test\norigin none\nhardware none\nmethod made "
-             "up\nsynthetic yes\nlocal_min 1\nlocal_max 4000\nrestart_s 0\n"
-             "time v100 beta_s 0.01 batch_max 4000\n",
-             app);
-    snprintf(path, sizeof files[0], "%s/%s.txt", folder, app);
-    play_write(path, text);
-}
-
-static int make_profiles(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-merge-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    make_profile(files[0], "vit");
-    make_profile(files[1], "roberta-base");
-    return 0;
-}
-
-static int remove_profiles(void **state)
-{
-    (void)state;
-    unlink(files[0]);
-    unlink(files[1]);
-    rmdir(folder);
-    return 0;
-}
-
 static void open_play(struct play *play, const char *cluster, const char *rows)
 {
     struct firn_buf text = {0};
@@ -59,7 +26,7 @@ static void open_play(struct play *play, const char *cluster, const char *rows)
                     "gpus_max,app,batch,nominal,may_merge\n");
     buf_puts(&text, rows);
     play_open(play, cluster, text.at);
-    play->options.profiles = folder;
+    play->options.profiles = taskapps_folder;
     buf_release(&text);
 }
 
@@ -189,5 +156,5 @@ int main(void)
         cmocka_unit_test(a_pair_that_hurts_is_parted_and_its_note_says_why),
         cmocka_unit_test(a_job_waits_for_a_partner_while_such_jobs_come_often),
     };
-    return cmocka_run_group_tests(tests, make_profiles, remove_profiles);
+    return cmocka_run_group_tests(tests, taskapps_make, taskapps_remove);
 }

@@ -10,6 +10,7 @@
 #include "lib/drive.h"
 #include "lib/play.h"
 #include "lib/scene.h"
+#include "lib/taskapps.h"
 #include <firn/policy.h>
 #include <math.h>
 #include <setjmp.h>
@@ -23,40 +24,6 @@
 
 #include <cmocka.h>
 
-static char folder[64], files[2][96];
-
-static void make_profile(char *path, const char *app)
-{
-    char text[400];
-    snprintf(text, sizeof text,
-             "app %s\nsource test\norigin none\nhardware none\nmethod made "
-             "up\nsynthetic yes\nlocal_min 1\nlocal_max 4000\nrestart_s 0\n"
-             "time v100 beta_s 0.01 batch_max 4000\n",
-             app);
-    snprintf(path, sizeof files[0], "%s/%s.txt", folder, app);
-    play_write(path, text);
-}
-
-static int make_profiles(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/firn-ymir-XXXXXX");
-    if (mkdtemp(folder) == NULL)
-        return -1;
-    make_profile(files[0], "vit");
-    make_profile(files[1], "roberta-base");
-    return 0;
-}
-
-static int remove_profiles(void **state)
-{
-    (void)state;
-    unlink(files[0]);
-    unlink(files[1]);
-    rmdir(folder);
-    return 0;
-}
-
 #define COLUMNS                                                           \
     "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,gpus_max,app," \
     "batch,nominal,may_merge\n"
@@ -67,7 +34,7 @@ static void open_play(struct play *play, const char *cluster, const char *rows)
     buf_puts(&text, COLUMNS);
     buf_puts(&text, rows);
     play_open(play, cluster, text.at);
-    play->options.profiles = folder;
+    play->options.profiles = taskapps_folder;
     play->options.transfer_key = true; /* the policy is tested, no estimate */
     buf_release(&text);
 }
@@ -486,7 +453,7 @@ static void plans_keep_the_rules(void **state)
         rng_seed(&rng, seed);
         draw_rows(&rows, &rng, 30);
         play_open(&play, seed % 2 ? "2x4:v100" : "1x4:v100", rows.at);
-        play.options.profiles = folder;
+        play.options.profiles = taskapps_folder;
         play.options.restart_s = 20;
         play.options.noise.transfer = seed % 3 ? 0 : 0.6;
         if (seed % 4 == 0) {
@@ -520,5 +487,5 @@ int main(void)
         cmocka_unit_test(a_switch_costs_less_when_it_is_prepared),
         cmocka_unit_test(plans_keep_the_rules),
     };
-    return cmocka_run_group_tests(tests, make_profiles, remove_profiles);
+    return cmocka_run_group_tests(tests, taskapps_make, taskapps_remove);
 }
