@@ -32,17 +32,18 @@
  *
  * Mean JCT over that of ymir with firn's options on ViT-large and RoBERTa-large
  * at load 1, and both at load 2, six seeds of the estimator each (eight and
- * four in the first row); no table reports them:
+ * four in the first row, whose partners had to be better than 1.3); no table
+ * reports them:
  *
- *   before: no trials, 120 s for any partner better than 1.3    .94 1.02 1.00
- * .99 now                                                         .91  .91  .97
- * .73 `after-min` 1.6 (at `pair-min` 1.35)                        .95  .93  .97
- * .78 `after-min` 2, 2.5 (`gather` 900, `pair-min` 1.35)     .93 .95 .99 .85
- * and .92 1.00 .97 .84 `gather` 150, 900 (`pair-min` 1.35) .97 .89 1.02 .73 and
- *                                                          .93 .95 .99 .85
- *   `gather-min` 1 (`pair-min` 1.35)                            .96  .88  .97
- * .78 `pair-min` 1.35, 1.5                                   .93 .90 .97 .73
- * and .94 .90 .97 .74
+ *   before: no trials, 120 s of waiting    .94  1.02  1.00   .99
+ *   now                                    .91   .91   .97   .73
+ *   with `pair-min` 1.35                   .93   .90   .97   .73
+ *   with `pair-min` 1.5                    .94   .90   .97   .74
+ *   1.35, `after-min` 1.6                  .95   .93   .97   .78
+ *   1.35, `gather-min` 1                   .96   .88   .97   .78
+ *   1.35, `gather` 150                     .97   .89  1.02   .73
+ *   1.35, `gather` 900                     .93   .95   .99   .85
+ *   1.35, `gather` 900, `after-min` 2.5    .92  1.00   .97   .84
  *
  * Tried and left out: waiting only for partners of tasks that were seen in a
  * pair before (.96 .83 1.02 .76: RoBERTa's pairs are not worth waiting for, and
