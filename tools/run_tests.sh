@@ -26,11 +26,13 @@
 # has failed. Failed tests are shown with the last 100 lines of their output and
 # of their errors, and the slowest tests are named. The last line is "N passed, N
 # failed, N skipped", and ", N unsteady" if there are any. The exit status is 1
-# if a test failed or none ran. Environment: the counts are added to the
-# file $TALLY, which --sum adds up; "wall CPU test", in seconds, is added to the
-# file $TIMES for each test (without processes that outlive their parent).
+# if a test failed or none ran. Environment: the counts are added to the file
+# $TALLY, which --sum adds up, naming once more what failed; "wall CPU test", in
+# seconds, is added to the file $TIMES for each test (without processes that
+# outlive their parent).
 
 self=$0
+# sum FILE: adds up lines "passed failed skipped unsteady test".
 sum()
 {
     awk '{ p += $1; f += $2; s += $3; u += $4 }
@@ -38,6 +40,16 @@ sum()
                if (u > 0) printf ", %d unsteady", u
                print ""
                exit f > 0 || p + s == 0 }' "$@"
+}
+
+# Names the tests that failed or were unsteady.
+name_bad()
+{
+    awk '{ name = $0
+           if (!sub(/^([0-9]+ )([0-9]+ )([0-9]+ )([0-9]+ )/, "", name))
+               name = "a test that left no result" }
+         $2 > 0 { print "  failed: " name }
+         $4 > 0 { print "  unsteady: " name }' "$1"
 }
 
 # weigh RC OUT TIMES: prints "passed failed skipped wall CPU" of one test: its
@@ -117,7 +129,7 @@ one()
         fi
         rm -rf "$TMPDIR"
     fi
-    echo "$p $f $s" >"$log.counts"
+    echo "$p $f $s 0 $test" >"$log.counts"
     [ "$s" -gt 0 ] && why=", $s skipped$why"
     [ "$p" -eq 0 ] && [ "$f" -eq 0 ] && word=skip
     if [ "$f" -gt 0 ]; then
@@ -167,13 +179,13 @@ run_again()
         [ -e "$log.again" ] || continue
         mv "$log.counts" "$log.first"
         sh "$self" --one "$dir" "$seconds" "$wrap" "$verbose" "$test"
-        read -r p f s <"$log.counts" || continue
+        read -r p f s rest <"$log.counts" || continue
         if [ "$f" -eq 0 ] && [ "$strict" = 1 ]; then
             cat "$log.first" >"$log.counts"
             echo "  unsteady: $test failed once, passed alone:" \
                 "CHECK_STRICT counts it as failed"
         elif [ "$f" -eq 0 ]; then
-            echo "$p $f $s 1" >"$log.counts"
+            echo "$p $f $s 1 $test" >"$log.counts"
             echo "  unsteady: $test failed once, passed alone"
         fi
     done
@@ -185,6 +197,7 @@ if [ "$1" = --one ]; then
     exit 0
 fi
 if [ "$1" = --sum ]; then
+    name_bad "$2"
     sum "$2"
     exit
 fi

@@ -67,6 +67,8 @@ is_in_order
 say $? output_of_the_other_lanes_is_below_its_heading
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=tidy
 say $? a_failure_in_the_second_lane_is_counted
+grep -qx '  failed: clang-tidy' "$tmp/said"
+say $? what_failed_is_named_at_the_end
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=asan
 say $? a_failure_in_the_third_lane_is_counted
 ends 1 "14 passed, 1 failed, 0 skipped" BAD=e2e

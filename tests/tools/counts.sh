@@ -181,9 +181,10 @@ is its_errors_are_printed grep -q '^ *cause$' "$tmp/said"
 
 TALLY=$tmp/tally "$run" "$tmp/three" "$tmp/bad" >/dev/null
 n=$((n + 1))
-if [ "$("$run" --sum "$tmp/tally")" = "2 passed, 1 failed, 1 skipped" ]; then
-    echo "ok $n - a_tally_adds_up_over_runs"
+if [ "$("$run" --sum "$tmp/tally")" = "  failed: $tmp/bad
+2 passed, 1 failed, 1 skipped" ]; then
+    echo "ok $n - a_tally_adds_up_over_runs_and_names_what_failed"
 else
-    echo "not ok $n - a_tally_adds_up_over_runs"
+    echo "not ok $n - a_tally_adds_up_over_runs_and_names_what_failed"
 fi
 echo "1..$n"
