@@ -31,7 +31,7 @@
  * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; horizon 600, 1200,
  * 2400, 4800 s: 0.920, 0.916, 0.926, 0.935; keep 1, 2, 3: 0.919, 0.916, 0.915;
  * no bound on restarts 0.914 instead of 0.916. `share-min` was chosen on jobs
- * of one GPU (firn_rest.c). docs/policies.md has what each freedom gains and
+ * of one GPU (firn_share.c). docs/policies.md has what each freedom gains and
  * the results on other traces.
  *
  * Bounds, each an option:
@@ -51,7 +51,8 @@
  * (3) what a job's trainer cannot do is on no menu (firn/can.h).
  *
  * Left out: sharing and several GPU types inside the assignment. Both take from
- * several pools; they are decided afterwards on what is left (firn_rest.c).
+ * several pools; they are decided afterwards on what is left (firn_rest.c,
+ * firn_share.c).
  * Half-shares as units of the assignment were tried and are worse: unpaired
  * halves strand GPUs.
  *

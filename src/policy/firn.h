@@ -11,7 +11,8 @@
  *   firn_menu.c    the ways in which a seat could run
  *   firn_worth.c   what each way is worth; who must not be moved or must run
  *   firn_assign.c  one way for each seat, and GPUs for it
- *   firn_rest.c    what is left over: several types, GPUs that are shared
+ *   firn_rest.c    GPUs that are left over: jobs on several types
+ *   firn_share.c   two jobs on the same GPUs
  *   firn_note.c    why each job has what it has
  */
 #ifndef POLICY_FIRN_H
@@ -233,12 +234,16 @@ double one_lasting(const struct one_round *round, double cost_s, double left_s,
 
 /* firn_assign.c */
 void one_assign(struct one_round *round);
+/* Gives the seat free GPUs for its choice; false: there is no room. */
+bool one_give(const struct one_round *round, const struct one_seat *seat);
 struct firn_how one_how(const struct one_round *round,
                         const struct one_seat *seat,
                         const struct one_choice *choice);
 
 /* firn_rest.c */
 void one_mix(struct one_round *round);
+
+/* firn_share.c */
 void one_share(struct one_round *round);
 
 /* firn_note.c */

@@ -16,7 +16,7 @@
  * beside its host leaves that GPU free, and the seats that were not chosen get
  * it. Jobs that may share are placed such that a guest may join them; but for
  * those that can be resized without a stop, which shared GPUs rule out
- * (firn_rest.c).
+ * (firn_share.c).
  *
  * Cost: the solver's, over the running jobs and the `POOL` most valuable of
  * those that wait, and O(nodes) for each job that is placed.
@@ -284,7 +284,7 @@ static bool keep(const struct one_round *round, const struct one_seat *seat)
     return false;
 }
 
-static bool give(const struct one_round *round, const struct one_seat *seat)
+bool one_give(const struct one_round *round, const struct one_seat *seat)
 {
     const struct one_choice *choice = &seat->choices[seat->chosen];
     const struct firn_job *with = seat->with;
@@ -338,7 +338,7 @@ static void place_smaller(const struct one_round *round, struct one_seat *seat)
                 firn_plan_free_of(round->plan, choice->type) < gpus)
                 continue;
             seat->chosen = c;
-            seat->is_placed = give(round, seat);
+            seat->is_placed = one_give(round, seat);
             if (seat->is_placed)
                 return;
         }
@@ -364,7 +364,7 @@ static void place_all(const struct one_round *round, struct one_seat **seats,
         qsort(order, norder, sizeof *order, by_size);
     for (size_t i = 0; i < norder; i++)
         if (!order[i]->choices[order[i]->chosen].is_mixed)
-            order[i]->is_placed = give(round, order[i]);
+            order[i]->is_placed = one_give(round, order[i]);
     for (size_t i = 0; i < norder; i++)
         if (!order[i]->is_placed)
             place_smaller(round, order[i]);
@@ -397,7 +397,7 @@ static void fill_one(const struct one_round *round, struct one_seat *seat,
             continue;
         int free = firn_plan_free_of(round->plan, choice->type);
         seat->chosen = c;
-        seat->is_placed = give(round, seat);
+        seat->is_placed = one_give(round, seat);
         rest[choice->type] -=
             free - firn_plan_free_of(round->plan, choice->type);
     }

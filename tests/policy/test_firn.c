@@ -475,9 +475,9 @@ static void a_job_gets_the_gpus_that_a_guest_does_not_need(void **unused)
     play_open(&play, "1x4:v100@16",
               "#firn-trace 1\n"
               "name,submit_s,gpus,duration_s,may_share,restart_s,mem_gib\n"
-              "a,0,2,930,0,1,4\nb,450,1,1220,1,1,4\nc,760,1,750,1,1,4\n"
-              "d,850,1,600,1,1,4\ne,1160,2,900,0,1,4\n");
-    play.options.share_slowdown = 1.3;
+              "a,0,2,930,0,1,4\nb,450,1,1220,1,20,4\nc,760,1,750,1,1,4\n"
+              "d,850,1,600,1,20,4\ne,1160,2,900,0,1,4\n");
+    play.options.share_slowdown = 1.05;
     play_run(&play, "firn");
     assert_true(play_job(&play, "d")->first_start_s == 850);
     assert_true(play_job(&play, "e")->first_start_s == 1160);
@@ -515,9 +515,78 @@ static void new_guests_leave_the_others_where_they_are(void **unused)
     play_run(&play, "firn");
     assert_true(play_job(&play, "f")->first_start_s == 3);
     for (size_t i = 0; i < 6; i++)
-        assert_int_equal(
-            play_job(&play, (char[]){"gbehdf"[i], 0})->restarts, 0);
+        assert_int_equal(play_job(&play, (char[]){"gbehdf"[i], 0})->restarts,
+                         0);
     play_close(&play);
+}
+
+/* Starts take 10 s. long runs beside short; new needs 60 s with its start. If
+ * short ends before that, long would have its turn again at once: it stays. */
+static void a_job_gives_way_only_if_that_pays_for_its_restart(void **unused)
+{
+    static const struct {
+        const char *rows;
+        int restarts;
+    } cases[] = {{"long,0,1,1000\nshort,1,1,40\nnew,20,1,50\n", 0},
+                 {"long,0,1,1000\nshort,1,1,400\nnew,20,1,50\n", 1}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct firn_buf rows = {0};
+        struct play play;
+        buf_printf(&rows, "#firn-trace 1\nname,submit_s,gpus,duration_s\n%s",
+                   cases[i].rows);
+        open_starts(&play, rows.at);
+        let_share(&play, 1.3);
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "long")->restarts, cases[i].restarts);
+        assert_int_equal(play_job(&play, "new")->first_start_s == 20,
+                         cases[i].restarts == 1);
+        play_close(&play);
+        buf_release(&rows);
+    }
+}
+
+/* At 100 s a and l share a GPU and y is alone. b is shorter than a and l, would
+ * get their GPU, and one of them would go to y. b goes there instead. */
+static void
+a_job_that_comes_takes_the_place_that_another_would_go_to(void **unused)
+{
+    static const char *const names[] = {"a", "x", "l", "y", "b"};
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x2:v100@16",
+              "#firn-trace 1\n"
+              "name,submit_s,gpus,duration_s,may_share,mem_gib\n"
+              "a,0,1,1000,1,4\nx,0,1,50,0,4\nl,1,1,900,1,4\n"
+              "y,60,1,200,1,4\nb,100,1,20,1,4\n");
+    play.options.share_slowdown = 1.05;
+    play.options.restart_s = 30;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "b")->first_start_s == 100);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(play_job(&play, names[i])->restarts, 0);
+    play_close(&play);
+}
+
+/* Beside each other jobs are 1.5 times slower. b and c share a GPU, a and d the
+ * other one. When b and c have ended, d has more than 500 s left. */
+static void one_of_a_pair_moves_to_a_free_gpu_if_that_pays(void **unused)
+{
+    static const double costs_s[] = {30, 300};
+    (void)unused;
+    for (size_t i = 0; i < sizeof costs_s / sizeof *costs_s; i++) {
+        struct play play;
+        play_open(&play, "1x2:h200",
+                  "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                  "a,0,1,2000\nb,0,1,300\nc,1,1,500\nd,2,1,1000\n");
+        let_share(&play, 1.5);
+        play.options.restart_s = costs_s[i];
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "a")->restarts +
+                             play_job(&play, "d")->restarts,
+                         i == 0 ? 1 : 0);
+        play_close(&play);
+    }
 }
 
 /* ---- notes ---- */
@@ -555,6 +624,10 @@ int main(void)
         cmocka_unit_test(a_job_gets_the_gpus_that_a_guest_does_not_need),
         cmocka_unit_test(a_guest_has_the_gpu_when_its_host_has_ended),
         cmocka_unit_test(new_guests_leave_the_others_where_they_are),
+        cmocka_unit_test(a_job_gives_way_only_if_that_pays_for_its_restart),
+        cmocka_unit_test(
+            a_job_that_comes_takes_the_place_that_another_would_go_to),
+        cmocka_unit_test(one_of_a_pair_moves_to_a_free_gpu_if_that_pays),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
