@@ -531,6 +531,42 @@ static void a_job_gets_the_gpus_that_a_guest_does_not_need(void **unused)
     play_close(&play);
 }
 
+/* c is a's guest, d and f those of b and e. When a ends, c is left alone on its
+ * GPU. All four others are shorter and run on two GPUs: c keeps the third. */
+static void a_guest_has_the_gpu_when_its_host_has_ended(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x3:h200",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "a,0,1,20\nb,0,1,100\ne,0,1,100\n"
+              "c,1,1,1000\nd,2,1,100\nf,2,1,100\n");
+    let_share(&play, 1.05);
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "c")->first_start_s == 1);
+    assert_int_equal(play_job(&play, "c")->restarts, 0);
+    play_close(&play);
+}
+
+/* g is long and h's host. Both new jobs are shorter than g and longer than h:
+ * none of them takes g's place while there are others. */
+static void new_guests_leave_the_others_where_they_are(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x3:h200",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "g,0,1,400\nb,0,1,100\ne,0,1,100\n"
+              "h,1,1,50\nd,2,1,150\nf,3,1,150\n");
+    let_share(&play, 1.05);
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "f")->first_start_s == 3);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(
+            play_job(&play, (char[]){"gbehdf"[i], 0})->restarts, 0);
+    play_close(&play);
+}
+
 /* ---- notes ---- */
 
 /* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
@@ -564,6 +600,8 @@ int main(void)
         cmocka_unit_test(a_pair_shares_if_all_end_earlier_together),
         cmocka_unit_test(a_guest_starts_beside_a_host_that_ends_soon),
         cmocka_unit_test(a_job_gets_the_gpus_that_a_guest_does_not_need),
+        cmocka_unit_test(a_guest_has_the_gpu_when_its_host_has_ended),
+        cmocka_unit_test(new_guests_leave_the_others_where_they_are),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
