@@ -43,15 +43,15 @@
  * seconds from one arrival to the next, by the latest ONE_LATELY, and N the
  * GPUs of the cluster,
  *
- *     H <= min(`horizon`, `horizon-jobs` x g x max(N / 64, 1)), 60 s or more
- * (3)
+ *     H <= min(`horizon`, `horizon-jobs` x g x max(N / 64, 1))            (3)
  *
- * The factor N / 64: a larger cluster has more arrivals, and one job feels as
- * many of them as before. So a job does not grow into GPUs that the next jobs
- * will need, and grows when no more come. (Mean JCT and 99th percentile over
- * those with a fixed horizon of 1200 s, geometric means over 20 tuning
- * workloads of 4 to 64 GPUs, for `horizon-jobs` 4, 6, 8, 10 and 0: 1.003 and
- * 0.98, 0.994 and 0.97, 0.994 and 0.98, 0.992 and 0.97, 1.004 and 1.01.)
+ * where the right side is 60 s at least. The factor N / 64: a larger cluster
+ * has more arrivals, and one job feels as many of them as before. So a job does
+ * not grow into GPUs that the next jobs will need, and grows when no more come.
+ * (Mean JCT and 99th percentile over those with a fixed horizon of 1200 s,
+ * geometric means over 20 tuning workloads of 4 to 64 GPUs, for `horizon-jobs`
+ * 4, 6, 8, 10 and 0: 1.003 and 0.98, 0.994 and 0.97, 0.994 and 0.98, 0.992 and
+ * 0.97, 1.004 and 1.01.)
  *
  * A resize without a stop costs its pause, and growing also the time for which
  * the GPUs that come in addition are prepared: they do nothing until then.

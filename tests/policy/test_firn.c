@@ -562,8 +562,8 @@ static void new_guests_leave_the_others_where_they_are(void **unused)
     play_run(&play, "firn");
     assert_true(play_job(&play, "f")->first_start_s == 3);
     for (size_t i = 0; i < 6; i++)
-        assert_int_equal(
-            play_job(&play, (char[]){"gbehdf"[i], 0})->restarts, 0);
+        assert_int_equal(play_job(&play, (char[]){"gbehdf"[i], 0})->restarts,
+                         0);
     play_close(&play);
 }
 
