@@ -136,7 +136,7 @@ static const struct firn_option options[] = {
     FIRN_NUMBER(struct one, rules.due_share, "due-share", "0.5", 0, 1,
                 "share of the GPUs of a type that all jobs which have waited "
                 "so long may have together"),
-    FIRN_NUMBER(struct one, rules.restarts, "restarts", "20", 0, 1e6,
+    FIRN_NUMBER(struct one, rules.restarts, "restarts", "30", 0, 1e6,
                 "the most restarts of a job in an hour; 0: no bound"),
     FIRN_NUMBER(struct one, rules.lost, "lost", "0", 0, 1,
                 "the most of its time with GPUs that restarts may take; 0: no "

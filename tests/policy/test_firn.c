@@ -308,7 +308,8 @@ static void a_job_that_was_restarted_often_grows_again_soon(void **unused)
 {
     (void)unused;
     int gpus, starts;
-    starts = disturb(20, 20, 3, 1500, "firn.keep=0 firn.horizon-jobs=0", &gpus);
+    starts = disturb(20, 20, 3, 1500,
+                     "firn.restarts=20 firn.keep=0 firn.horizon-jobs=0", &gpus);
     assert_in_range(starts, 11, 15);
     assert_int_equal(gpus, 4);
 }
