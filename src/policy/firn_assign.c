@@ -191,8 +191,9 @@ static void solve(const struct one_round *round, struct one_seat **seats,
             firn_view_alloc(view, (size_t)(seat->n + 1) * sizeof *choices);
         for (int c = 0; c < seat->n; c++)
             choices[c] = (struct priced_choice){
-                seat->choices[c].type, seat->choices[c].taken,
-                top > 0 ? seat->choices[c].value / top : 0};
+                .pool = seat->choices[c].type,
+                .units = seat->choices[c].taken,
+                .value = top > 0 ? seat->choices[c].value / top : 0};
         items[i] = (struct priced_item){choices, seat->n, seat->pinned};
     }
     struct priced_problem problem = {items, (int)n, capacity,
