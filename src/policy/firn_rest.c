@@ -1,10 +1,10 @@
 /* firn_rest.c - what the assignment of the policy firn leaves over.
  *
- * Several types: the assignment knows choices of one type only. GPUs that it
- * leaves free go to elastic threads, which use several types at once
- * (EasyScale, Li et al., SC 2023): again and again to the job that gains most
- * for each GPU by more GPUs of one type, if it gets at least `mix-min` times as
- * fast and that pays for its restart.
+ * Several types: the menus have few of the ways in which elastic threads could
+ * use several types at once (firn_menu.c). GPUs that the assignment leaves free
+ * go to such jobs (EasyScale, Li et al., SC 2023): again and again to the job
+ * that gains most for each GPU by more GPUs of one type, if it gets at least
+ * `mix-min` times as fast and that pays for its restart.
  *
  * Shared GPUs: a job that got none may run beside one that did, in as many
  * passes as its memory needs there (SJF-BSBF, Wang et al.). Let the host run at
@@ -142,6 +142,7 @@ static bool grow(const struct one_round *round, const struct growth *growth)
     firn_plan_tune(round->plan, seat->job, next.tunes);
     next.is_held = false;
     next.is_mixed = true;
+    next.counts = NULL; /* nothing reads them from here on */
     next.rate = growth->rate;
     next.gpus = growth->gpus;
     seat->chosen = seat->n;
