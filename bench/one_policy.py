@@ -22,6 +22,7 @@ of their scenario, and not computed again.
 import argparse
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -65,6 +66,29 @@ GPTS = ("gen:--jobs 160 --models bert-base,bert-large,gpt2-124m,gpt2-350m,"
         "gpt2-774m --load 0.8 --duration-max 1d --seed {%s}")
 
 
+MIXED = os.path.join(tempfile.gettempdir(), "firn-easyscale-mixed")
+SHUFFLED = MIXED + "/{%s}.csv"
+
+
+def write_mixed(seeds):
+    """EasyScale's workload with its jobs in other orders: the moments of
+    submission stay. One trace alone moves by several percent by chance."""
+    source = os.path.join(os.environ.get("FIRN_DATA", ""),
+                          "easyscale/workload.csv")
+    if not os.path.exists(source):
+        return
+    with open(source) as file:
+        head, *lines = file.read().split()
+    rows = [line.split(",") for line in lines]
+    os.makedirs(MIXED, exist_ok=True)
+    for seed in seeds:
+        jobs = random.Random(seed).sample(rows, len(rows))
+        with open("%s/%d.csv" % (MIXED, seed), "w") as out:
+            print(head, file=out)
+            for job, at in zip(jobs, rows):
+                print(",".join([job[0], at[1]] + job[2:]), file=out)
+
+
 def pollux(folder, cluster="pollux", options="profiles: data"):
     traces = "pollux/%s/workload-{%%s}.csv" % folder
     return (cluster, options, [traces % "1,2"], [traces % "4,6,7"], 1)
@@ -106,6 +130,12 @@ WORKLOADS = {  # name: cluster, options, traces to tune on, to report, seeds
                         ["gen:--jobs 200 --elastic 1 --load 0.8 --seed "
                          "{1..3}"],
                         ["easyscale/workload.csv"], 1),
+    "easyscale mixed": ("easyscale", "profiles: builtin, restart-cost: 20",
+                        [SHUFFLED % "1..12"], [SHUFFLED % "101..112"], 1),
+    "easyscale mixed ahead": ("easyscale",
+                              "profiles: builtin, restart-cost: 20, ahead: 20",
+                              [SHUFFLED % "1..12"],
+                              [SHUFFLED % "101..112"], 1),
     "frenzy open": (FRENZY, "profiles: builtin",
                     ["gen:--jobs 60 --models new --load 4 --duration-max 4h "
                      "--seed {101..106}"],
@@ -307,6 +337,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--firn", default="build/firn")
     args = parser.parse_args()
+    write_mixed([*range(1, 13), *range(101, 113)])
     cache = {}
     if args.cache and os.path.exists(args.cache):
         with open(args.cache) as f:

@@ -28,17 +28,16 @@
  *
  * Options were chosen on the tuning traces of bench/one_policy.py, 17
  * workloads, by the geometric mean of the mean JCT over the best other
- * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; horizon 600, 1200,
- * 2400, 4800 s: 0.920, 0.916, 0.926, 0.935; keep 1, 2, 3: 0.919, 0.916, 0.915;
- * no bound on restarts 0.914 instead of 0.916. `share-min` was chosen on jobs
- * of one GPU (firn_rest.c). docs/policies.md has what each freedom gains and
- * the results on other traces.
+ * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; keep 1, 2, 3: 0.919,
+ * 0.916, 0.915. `horizon` and `horizon-jobs` were chosen later (firn_worth.c),
+ * `share-min` on jobs of one GPU (firn_rest.c). docs/policies.md has what each
+ * freedom gains and the results on other traces.
  *
  * Bounds, each an option:
  *   wait      no job waits longer than `wait` times its wait under first come,
  *             first served (firn_due.c); a big gang has a reservation by that,
  *             and others use its GPUs until then
- *   restarts  no job is restarted more often in an hour
+ *   restarts  no job is restarted more often in an hour, half of it at once
  *   lost      no job loses a larger share of its time to restarts
  *
  * Parts: firn.h has the list.
@@ -70,8 +69,10 @@ static const struct firn_option options[] = {
                 "how much more a GPU counts for jobs with less work left"),
     FIRN_NUMBER(struct one, rules.alpha_rigid, "alpha-rigid", "1", 0, 4,
                 "the same for jobs that run on one number of GPUs only"),
-    FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "1200", 1, 1e9,
-                "seconds over which a restart must pay"),
+    FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "2400", 1, 1e9,
+                "the most seconds over which a restart must pay"),
+    FIRN_NUMBER(struct one, rules.horizon_jobs, "horizon-jobs", "6", 0, 1e9,
+                "and the most arrivals of jobs on 64 GPUs; 0: any number"),
     FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.keep_queue, "keep-queue", "3", 0, 100,
@@ -134,7 +135,7 @@ static const struct firn_option options[] = {
     FIRN_NUMBER(struct one, rules.due_share, "due-share", "0.5", 0, 1,
                 "share of the GPUs of a type that all jobs which have waited "
                 "so long may have together"),
-    FIRN_NUMBER(struct one, rules.restarts, "restarts", "20", 0, 1e6,
+    FIRN_NUMBER(struct one, rules.restarts, "restarts", "30", 0, 1e6,
                 "the most restarts of a job in an hour; 0: no bound"),
     FIRN_NUMBER(struct one, rules.lost, "lost", "0", 0, 1,
                 "the most of its time with GPUs that restarts may take; 0: no "
@@ -340,7 +341,7 @@ static void fini(void *state)
 static void save(const void *state, struct firn_buf *out)
 {
     const struct one *one = state;
-    keep_begin(out, "policy firn", 3);
+    keep_begin(out, "policy firn", 4);
     rounds_save(&one->rounds, out);
     keep_int(out, one->window_from);
     keep_int(out, one->window_to);
@@ -359,7 +360,7 @@ static enum firn_status load(void *state, struct firn_bytes in,
     struct one *one = state;
     struct one *fresh = mem_new(1, sizeof *fresh);
     struct keep keep;
-    enum firn_status status = keep_open(&keep, in, "policy firn", 3, err);
+    enum firn_status status = keep_open(&keep, in, "policy firn", 4, err);
     if (status == FIRN_OK) {
         init(fresh, err);
         fresh->rules = one->rules;

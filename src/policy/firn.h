@@ -26,12 +26,15 @@ enum one_knows { ONE_FORECAST, ONE_HISTORY, ONE_SERVICE };
 
 enum {
     ONE_NONE = -1,
+    ONE_LATELY = 16, /* arrivals by which their rate is known, and at first */
+    ONE_FEW = 4,
     ONE_TASKS = 64,  /* fine-tuning applications that are told apart */
     ONE_CLASSES = 48 /* of work, four to a factor of ten, from 1 GPU-s on */
 };
 
 struct one_rules {
-    double alpha, alpha_rigid, horizon_s, keep, keep_queue, weight;
+    double alpha, alpha_rigid, horizon_s, horizon_jobs, keep, keep_queue,
+        weight;
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
@@ -90,6 +93,8 @@ struct one {
     size_t nended;               /* of them have ended */
     firn_job_id met_last;        /* the last job that was met in order */
     bool has_missed;             /* and not all before it were, so far */
+    double lately_s[ONE_LATELY]; /* when the latest jobs came, in a ring */
+    long ncame;                  /* jobs that came so far */
     struct one_queue queue;
     struct map kinds;             /* "app\ngroup" */
     VEC(struct one_past) pasts;   /* by kind */
@@ -156,7 +161,8 @@ struct one_round {
     struct one_seat *seats;
     size_t n;
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
-    double nbehind;               /* jobs that wait to share, less one */
+    double horizon_s; /* for which a share of the GPUs is expected to last */
+    double nbehind;   /* jobs that wait to share, less one */
 };
 
 /* The whole decision; `round` has the policy, the view and the plan, and gets
@@ -198,6 +204,9 @@ void one_past_load(struct one *one, struct keep *keep);
 void one_past_free(struct one *one);
 /* Jobs of a task that come in a second, by those of late. */
 double one_arrivals(const struct one *one, int task, double now_s);
+/* Seconds from one arrival of a job to the next, by the latest ONE_LATELY;
+ * those that are missing of the first ONE_FEW count `prior_s` each. */
+double one_gap_of_late_s(const struct one *one, double now_s, double prior_s);
 /* The number of a task, or ONE_NONE. */
 int one_task(struct one *one, const char *app);
 

@@ -440,10 +440,11 @@ static void fill_one(const struct one_round *round, struct one_seat *seat,
         if (choice->is_mixed || !(choice->value > 0) ||
             choice->gpus > rest[choice->type])
             continue;
+        int free = firn_plan_free_of(round->plan, choice->type);
         seat->chosen = c;
         seat->is_placed = give(round, seat);
-        if (seat->is_placed)
-            rest[choice->type] -= choice->gpus;
+        rest[choice->type] -=
+            free - firn_plan_free_of(round->plan, choice->type);
     }
     if (!seat->is_placed)
         seat->chosen = ONE_NONE;

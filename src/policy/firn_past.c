@@ -93,8 +93,18 @@ double one_arrivals(const struct one *one, int task, double now_s)
     return one->came[task] * faded(now_s - one->came_s[task]) / recent_s;
 }
 
+double one_gap_of_late_s(const struct one *one, double now_s, double prior_s)
+{
+    long n = one->ncame < ONE_LATELY ? one->ncame : ONE_LATELY;
+    long missing = n < ONE_FEW ? ONE_FEW - n : 0;
+    double since_s =
+        n > 0 ? now_s - one->lately_s[(one->ncame - n) % ONE_LATELY] : 0;
+    return (since_s + (double)missing * prior_s) / (double)(n + missing);
+}
+
 static void count_arrival(struct one *one, const struct one_known *known)
 {
+    one->lately_s[one->ncame++ % ONE_LATELY] = known->submit_s;
     int task = known->task;
     if (task == ONE_NONE)
         return;
@@ -288,6 +298,9 @@ void one_past_save(const struct one *one, struct firn_buf *out)
     for (size_t i = 0; i < one->kinds.n; i++)
         save_past(&one->pasts.at[i], out);
     save_tasks(one, out);
+    keep_int(out, one->ncame);
+    for (int i = 0; i < ONE_LATELY; i++)
+        keep_double(out, one->lately_s[i]);
     keep_int(out, (long)one->nended);
     keep_int(out, (long)one->known.n);
     for (size_t i = 0; i < one->known.n; i++) {
@@ -335,6 +348,9 @@ void one_past_load(struct one *one, struct keep *keep)
     for (size_t i = 0; i < one->kinds.n && !keep->is_bad; i++)
         vec_add(&one->pasts, load_past(keep));
     load_tasks(one, keep);
+    one->ncame = keep_read_int(keep, 0, INT32_MAX);
+    for (int i = 0; i < ONE_LATELY; i++)
+        one->lately_s[i] = keep_read_double(keep);
     one->nended = (size_t)keep_read_int(keep, 0, INT32_MAX);
     long n = keep_read_int(keep, 0, INT32_MAX);
     for (long i = 0; i < n && !keep->is_bad; i++) {

@@ -403,6 +403,33 @@ static size_t list_guests(const struct one_round *round, struct guest *guests)
     return n < GUESTS ? n : GUESTS;
 }
 
+/* Lets the seat run beside the host of `best`; false: there is none, or no
+ * room. */
+static bool join(const struct one_round *round, struct one_seat *seat,
+                 const struct stay *best)
+{
+    if (best->host == NULL || !stay(round, seat, best))
+        return false;
+    seat->chosen = best->choice;
+    seat->is_placed = true;
+    seat->beside = best->host->job;
+    return true;
+}
+
+/* Looks for a host; `stays`: only where the job is. */
+static bool seek(const struct one_round *round, struct one_seat *seat,
+                 bool stays)
+{
+    struct stay best = {0};
+    for (size_t k = 0; k < round->n; k++) {
+        struct one_seat *host = &round->seats[k];
+        if (host != seat && is_open(round, host) &&
+            (!stays || is_there(round, seat, host)))
+            try_host(round, seat, host, &best);
+    }
+    return (!stays || best.is_held) && join(round, seat, &best);
+}
+
 void one_share(struct one_round *round)
 {
     if (!round->one->rules.share)
@@ -411,16 +438,10 @@ void one_share(struct one_round *round)
         firn_view_alloc(round->view, (round->n + 1) * sizeof *guests);
     size_t n = list_guests(round, guests);
     round->nbehind = n > 0 ? (double)n - 1 : 0;
-    for (size_t i = 0; i < n; i++) {
-        struct one_seat *seat = guests[i].seat;
-        struct stay best = {0};
-        for (size_t k = 0; k < round->n; k++)
-            if (&round->seats[k] != seat && is_open(round, &round->seats[k]))
-                try_host(round, seat, &round->seats[k], &best);
-        if (best.host == NULL || !stay(round, seat, &best))
-            continue;
-        seat->chosen = best.choice;
-        seat->is_placed = true;
-        seat->beside = best.host->job;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (guests[i].seat->job->held.nparts > 0)
+            seek(round, guests[i].seat, true);
+    for (size_t i = 0; i < n; i++)
+        if (!guests[i].seat->is_placed)
+            seek(round, guests[i].seat, false);
 }

@@ -308,6 +308,54 @@ static void a_job_is_restarted_no_more_often_than_allowed(void **unused)
     assert_true(many > 10);
 }
 
+/* How often A, which could use all GPUs, starts while jobs of 5 s come that
+ * take some of them from it; and the GPUs it has at `until_s`. */
+static int disturb(int njobs, double every_s, int wants, double until_s,
+                   const char *settings, int *gpus)
+{
+    struct firn_buf text = {0};
+    buf_puts(&text, "1 node x 4 gpus; A wants 4 from 1 to 4 for 100000");
+    for (int i = 0; i < njobs; i++)
+        buf_printf(&text, "; S%02d wants %d for 5 at %g", i, wants,
+                   20 + every_s * i);
+    struct scene *scene = open_scene(text.at, settings);
+    scene_play(scene, until_s);
+    int starts = starts_of(scene, "A");
+    *gpus = scene_job(scene, "A")->held.ngpus;
+    scene_free(scene);
+    buf_release(&text);
+    return starts;
+}
+
+/* A job comes every 15 s and takes two GPUs for 5 s. Twice the GPUs make A 1.69
+ * times as fast. Over the 90 s in which six jobs come, a restart of 30 s leaves
+ * 0.75 of that, and what A holds counts 1 + 3 x 0.25: A does not grow once the
+ * rate is known, but again after the last job. */
+static void a_job_does_not_grow_while_others_come_all_the_time(void **unused)
+{
+    (void)unused;
+    int gpus;
+    int any =
+        disturb(60, 15, 2, 920, "firn.restarts=0 firn.horizon-jobs=0", &gpus);
+    int few = disturb(60, 15, 2, 920, "firn.restarts=0", &gpus);
+    assert_int_equal(gpus, 2);
+    assert_in_range(few, 2, any / 2);
+    disturb(60, 15, 2, 2000, "firn.restarts=0", &gpus);
+    assert_int_equal(gpus, 4);
+}
+
+/* A is restarted as often as it may be in the first minutes; it must not have
+ * one GPU for the rest of the hour. */
+static void a_job_that_was_restarted_often_grows_again_soon(void **unused)
+{
+    (void)unused;
+    int gpus, starts;
+    starts = disturb(20, 20, 3, 1500,
+                     "firn.restarts=20 firn.keep=0 firn.horizon-jobs=0", &gpus);
+    assert_in_range(starts, 11, 15);
+    assert_int_equal(gpus, 4);
+}
+
 /* ---- waiting ---- */
 
 /* G wants all GPUs; a job of one GPU comes every 100 s, takes 390 s and is
@@ -526,6 +574,42 @@ static void a_job_gets_the_gpus_that_a_guest_does_not_need(void **unused)
     play_close(&play);
 }
 
+/* c is a's guest, d and f those of b and e. When a ends, c is left alone on its
+ * GPU. All four others are shorter and run on two GPUs: c keeps the third. */
+static void a_guest_has_the_gpu_when_its_host_has_ended(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x3:h200",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "a,0,1,20\nb,0,1,100\ne,0,1,100\n"
+              "c,1,1,1000\nd,2,1,100\nf,2,1,100\n");
+    let_share(&play, 1.05);
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "c")->first_start_s == 1);
+    assert_int_equal(play_job(&play, "c")->restarts, 0);
+    play_close(&play);
+}
+
+/* g is long and h's host. Both new jobs are shorter than g and longer than h:
+ * none of them takes g's place while there are others. */
+static void new_guests_leave_the_others_where_they_are(void **unused)
+{
+    (void)unused;
+    struct play play;
+    play_open(&play, "1x3:h200",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "g,0,1,400\nb,0,1,100\ne,0,1,100\n"
+              "h,1,1,50\nd,2,1,150\nf,3,1,150\n");
+    let_share(&play, 1.05);
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "f")->first_start_s == 3);
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(play_job(&play, (char[]){"gbehdf"[i], 0})->restarts,
+                         0);
+    play_close(&play);
+}
+
 /* ---- notes ---- */
 
 /* Four GPUs make 3.08 of one, two 1.82. Under first come, first served B would
@@ -562,10 +646,14 @@ int main(void)
         cmocka_unit_test(a_pair_shares_if_all_end_earlier_together),
         cmocka_unit_test(a_guest_starts_beside_a_host_that_ends_soon),
         cmocka_unit_test(a_job_gets_the_gpus_that_a_guest_does_not_need),
+        cmocka_unit_test(a_guest_has_the_gpu_when_its_host_has_ended),
+        cmocka_unit_test(new_guests_leave_the_others_where_they_are),
         cmocka_unit_test(fine_tuning_jobs_are_trained_together),
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
+        cmocka_unit_test(a_job_does_not_grow_while_others_come_all_the_time),
+        cmocka_unit_test(a_job_that_was_restarted_often_grows_again_soon),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
         cmocka_unit_test(a_job_may_wait_for_the_least_time_in_any_case),
         cmocka_unit_test(a_job_that_was_due_has_a_turn_by_its_wait),
