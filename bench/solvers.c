@@ -1,4 +1,4 @@
-/* solvers.c - time and quality of the solvers over one capacity.
+/* solvers.c - time and quality of the solvers over shared capacities.
  *
  * Menus look like a scheduler's: the value of `a` GPUs to a job is its best
  * time to finish over its time with a; speed grows with a to a power below 1;
@@ -7,6 +7,10 @@
  *
  * Then the same beside cbc, which has 60 s for each size and computes only the
  * best worst value. If it is not done by then, its time counts as 60 s.
+ *
+ * Last the assignment over several pools (math/priced.h), to one part in a
+ * thousand as the policy firn asks for it: jobs with 1 to 16 GPUs of each of
+ * three types, once with further choices that take from two types.
  */
 #include "base/arena.h"
 #include "base/clock.h"
@@ -16,6 +20,7 @@
 #include "lib/measure.h"
 #include "lib/programs.h"
 #include "math/maxmin.h"
+#include "math/priced.h"
 #include "math/sumrow.h"
 #include <math.h>
 #include <stdio.h>
@@ -153,6 +158,82 @@ static void against_cbc(size_t n, int capacity, double limit)
     drop(&b);
 }
 
+enum { POOLS = 3, SIZES = 8, MIXES = 12, CHOICES = POOLS * SIZES + MIXES };
+
+/* Numbers of GPUs on one type, and beside others. */
+static const int pool_sizes[SIZES] = {1, 2, 3, 4, 6, 8, 12, 16};
+
+struct assignment {
+    struct priced_item *items;
+    struct priced_choice *choices;
+    struct priced_take *takes;
+    int *chosen;
+};
+
+static void fill_item(struct assignment *a, struct rng *rng, size_t i,
+                      int mixes)
+{
+    struct priced_choice *choices = &a->choices[i * CHOICES];
+    double power = 0.5 + 0.45 * rng_unit(rng), weight = rng_exp(rng, 1);
+    double speed[POOLS];
+    int n = 0;
+    for (int p = 0; p < POOLS; p++) {
+        speed[p] = 1 + p * rng_unit(rng);
+        for (int k = 0; k < SIZES; k++)
+            choices[n++] = (struct priced_choice){
+                .pool = p,
+                .units = pool_sizes[k],
+                .value = weight * speed[p] * fm_pow(pool_sizes[k], power)};
+    }
+    for (int m = 0; m < mixes; m++) {
+        int p = m % POOLS, other = (p + 1) % POOLS;
+        int units = pool_sizes[rng_below(rng, SIZES)];
+        struct priced_take *take = &a->takes[i * MIXES + (size_t)m];
+        *take = (struct priced_take){other, pool_sizes[rng_below(rng, SIZES)]};
+        double sum = speed[p] * units + speed[other] * take->units;
+        choices[n++] = (struct priced_choice){
+            .pool = p,
+            .units = units,
+            .value =
+                0.95 * weight * sum * fm_pow(units + take->units, power - 1),
+            .more = take,
+            .nmore = 1};
+    }
+    a->items[i] = (struct priced_item){choices, n, PRICED_NONE};
+}
+
+static void time_pools(size_t n, int mixes, double limit)
+{
+    const int capacity[POOLS] = {(int)n, (int)n, (int)n};
+    struct assignment a = {
+        mem_new(n, sizeof *a.items), mem_new(n * CHOICES, sizeof *a.choices),
+        mem_new(n * MIXES, sizeof *a.takes), mem_new(n, sizeof *a.chosen)};
+    struct arena arena = {0};
+    struct rng rng;
+    struct priced_result result = {0};
+    char name[96];
+    double best_ms = 1e9;
+    rng_seed(&rng, n);
+    for (size_t i = 0; i < n; i++)
+        fill_item(&a, &rng, i, mixes);
+    struct priced_problem problem = {a.items, (int)n, capacity, POOLS};
+    for (int run = 0; run < RUNS; run++) {
+        double from_s = measure_cpu_s();
+        priced_solve(&problem, &(struct priced_limits){1e-3, 40000}, &arena,
+                     a.chosen, &result);
+        best_ms = fmin(best_ms, 1e3 * (measure_cpu_s() - from_s));
+        arena_reset(&arena);
+    }
+    snprintf(name, sizeof name, "assignment, %zu jobs, 3 types%s, gap %.1e", n,
+             mixes > 0 ? " and mixes" : "", result.gap);
+    measure_at_most(name, best_ms, limit, "ms");
+    mem_free(a.items);
+    mem_free(a.choices);
+    mem_free(a.takes);
+    mem_free(a.chosen);
+    arena_release(&arena);
+}
+
 int main(void)
 {
     static const struct {
@@ -170,5 +251,10 @@ int main(void)
     for (size_t k = 0; k < 3; k++)
         against_cbc(sizes[k].n, sizes[k].capacity,
                     sizes[k].capacity == 960 ? 0.001 : 0);
+    for (int mixes = 0; mixes <= MIXES; mixes += MIXES) {
+        time_pools(40, mixes, 2);
+        time_pools(400, mixes, 10);
+        time_pools(4000, mixes, 100);
+    }
     return EXIT_SUCCESS;
 }

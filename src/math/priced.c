@@ -7,8 +7,10 @@
  *              + sum over items of max(0, value - p * units)
  *
  * is at least the best sum that fits (Lagrangian relaxation of the capacity
- * rows). The least bound over all p is the value of the linear relaxation,
- * which differs from the best by a few items at most, one for each pool.
+ * rows). For a choice of several pools price * units is the sum over them; all
+ * that follows holds for it too. The least bound over all p is the value of the
+ * linear relaxation, which differs from the best by a few items at most, one
+ * for each pool.
  *
  * The prices are those of a small linear program over whole answers k, each
  * with its value v_k and use u_k of the pools (Dantzig and Wolfe):
@@ -23,11 +25,14 @@
  *
  * Invariants:
  * (1) `bound` is bound(p) of `price`, whatever rounding does to the basis;
- * (2) a choice that takes as much of the same pool as another, and is not
- *     worth more, is left out;
- * (3) `chosen` always fits.
+ * (2) a choice that takes at least as much of every pool as another one of the
+ *     item, and is not worth more, is left out;
+ * (3) `chosen` always fits;
+ * (4) no two takes of a choice are of the same pool.
  *
- * Cost: a set of prices is O(choices + pools^2); 20 to 60 of them as a rule.
+ * Cost: a set of prices is O(takes of all choices + pools^2); 20 to 60 of them
+ * as a rule. A choice of one pool has all its numbers in its option: further
+ * takes are looked up only where there are some.
  */
 #include "math/priced.h"
 #include "base/arena.h"
@@ -35,6 +40,7 @@
 #include "math/priced.h"
 #include <firn/status.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +51,7 @@ struct option {
     int pool, units;
     double value;
     int origin; /* index among the item's choices */
+    int more;   /* its further takes: work->take[more] until one of pool -1 */
 };
 
 struct work {
@@ -52,6 +59,8 @@ struct work {
     int *item;             /* their numbers in the problem */
     int *first;            /* options of the i-th: first[i] .. first[i + 1] */
     struct option *option; /* `none` is not among them */
+    struct priced_take *take; /* of all options; the first ends an empty list */
+    int ntakes;               /* with the ends of lists */
     int npools;
     int capacity[PRICED_POOLS_MAX]; /* without what is pinned */
     double size;                    /* sum of the items' largest values */
@@ -75,19 +84,130 @@ static double value_of(const struct work *work, int option)
     return option == PRICED_NONE ? 0 : work->option[option].value;
 }
 
+/* ---- further takes ----
+ *
+ * Most problems have none. What goes through them stays out of the loops of all
+ * others. */
+
+#define SELDOM __attribute__((noinline, cold))
+
+SELDOM static double price_of(const struct work *work, int more,
+                              const double *price)
+{
+    double sum = 0;
+    for (const struct priced_take *t = &work->take[more]; t->pool >= 0; t++)
+        sum += price[t->pool] * t->units;
+    return sum;
+}
+
+/* Adds `sign` times the units to `units`, by pool. */
+SELDOM static void add_more(const struct work *work, int more, int sign,
+                            int *units)
+{
+    for (const struct priced_take *t = &work->take[more]; t->pool >= 0; t++)
+        units[t->pool] += sign * t->units;
+}
+
+SELDOM static int more_in(const struct work *work, int more, int pool)
+{
+    for (const struct priced_take *t = &work->take[more]; t->pool >= 0; t++)
+        if (t->pool == pool)
+            return t->units;
+    return 0;
+}
+
+static inline double net_of(const struct work *work, const struct option *o,
+                            const double *price)
+{
+    double net = o->value - price[o->pool] * o->units;
+    return o->more == 0 ? net : net - price_of(work, o->more, price);
+}
+
+/* Units that an option takes of a pool. */
+static inline int units_in(const struct work *work, const struct option *o,
+                           int pool)
+{
+    if (o->pool == pool)
+        return o->units;
+    return o->more == 0 ? 0 : more_in(work, o->more, pool);
+}
+
+/* Adds `sign` times the units of the option to `units`, by pool. */
+static inline void add_units(const struct work *work, const struct option *o,
+                             int sign, int *units)
+{
+    units[o->pool] += sign * o->units;
+    if (o->more != 0)
+        add_more(work, o->more, sign, units);
+}
+
 /* ---- reducing ---- */
 
-/* Is choice `c` never better than another one of the same item: (2)? */
-static bool is_pointless(const struct priced_item *item, int c,
+/* Units that a choice takes of a pool. */
+static int units_of(const struct priced_choice *choice, int pool)
+{
+    if (choice->pool == pool)
+        return choice->units;
+    for (int i = 0; i < choice->nmore; i++)
+        if (choice->more[i].pool == pool)
+            return choice->more[i].units;
+    return 0;
+}
+
+/* Does `a` take no more of any pool than `b`? Then `is_less` says whether it
+ * takes less of some. */
+static bool takes_no_more(const struct priced_choice *a,
+                          const struct priced_choice *b, bool *is_less)
+{
+    int theirs = units_of(b, a->pool);
+    if (a->units > theirs || a->nmore > b->nmore)
+        return false;
+    *is_less = a->units < theirs || a->nmore < b->nmore;
+    for (int i = 0; i < a->nmore; i++) {
+        theirs = units_of(b, a->more[i].pool);
+        if (a->more[i].units > theirs)
+            return false;
+        *is_less = *is_less || a->more[i].units < theirs;
+    }
+    return true;
+}
+
+static bool is_too_large(const struct priced_choice *choice,
                          const int *capacity)
 {
-    const struct priced_choice *it = &item->choices[c];
-    if (!(it->value > 0) || it->units > capacity[it->pool])
+    if (choice->units > capacity[choice->pool])
         return true;
+    for (int i = 0; i < choice->nmore; i++)
+        if (choice->more[i].units > capacity[choice->more[i].pool])
+            return true;
+    return false;
+}
+
+/* Is choice `c` never better than another one of the same item: (2)? */
+static bool is_dominated_mixed(const struct priced_item *item, int c)
+{
+    const struct priced_choice *it = &item->choices[c];
+    for (int k = 0; k < item->nchoices; k++) {
+        const struct priced_choice *other = &item->choices[k];
+        bool is_less;
+        if (other->value < it->value || k == c ||
+            !takes_no_more(other, it, &is_less))
+            continue;
+        if (is_less || other->value > it->value || k < c)
+            return true;
+    }
+    return false;
+}
+
+/* The same of a choice of one pool: another one of that pool only can take no
+ * more. */
+static bool is_dominated(const struct priced_item *item, int c)
+{
+    const struct priced_choice *it = &item->choices[c];
     for (int k = 0; k < item->nchoices; k++) {
         const struct priced_choice *other = &item->choices[k];
         if (other->pool != it->pool || other->units > it->units ||
-            other->value < it->value || k == c)
+            other->value < it->value || k == c || other->nmore > 0)
             continue;
         if (other->units < it->units || other->value > it->value || k < c)
             return true;
@@ -95,21 +215,56 @@ static bool is_pointless(const struct priced_item *item, int c,
     return false;
 }
 
-/* Takes what is pinned; false when it does not fit. */
+static bool is_pointless(const struct priced_item *item, int c,
+                         const int *capacity)
+{
+    const struct priced_choice *it = &item->choices[c];
+    if (!(it->value > 0) || is_too_large(it, capacity))
+        return true;
+    return it->nmore == 0 ? is_dominated(item, c) : is_dominated_mixed(item, c);
+}
+
+static bool is_take(int pool, int units, int npools)
+{
+    return units >= 1 && pool >= 0 && pool < npools;
+}
+
+static inline bool is_valid(const struct priced_choice *choice, int npools)
+{
+    uint32_t pools = 0;
+    if (!isfinite(choice->value) || choice->nmore < 0 ||
+        !is_take(choice->pool, choice->units, npools))
+        return false;
+    pools |= (uint32_t)1 << choice->pool;
+    for (int i = 0; i < choice->nmore; i++) {
+        const struct priced_take *take = &choice->more[i];
+        if (!is_take(take->pool, take->units, npools) ||
+            (pools >> take->pool & 1) != 0) /* (4) */
+            return false;
+        pools |= (uint32_t)1 << take->pool;
+    }
+    return true;
+}
+
+/* Takes what is pinned, and counts the further takes of all choices; false when
+ * it does not fit. */
 static bool take_pinned(const struct priced_problem *problem, struct work *work,
                         double *value)
 {
     for (int i = 0; i < problem->nitems; i++) {
         const struct priced_item *item = &problem->items[i];
-        for (int c = 0; c < item->nchoices; c++)
-            if (!isfinite(item->choices[c].value) ||
-                item->choices[c].units < 1 || item->choices[c].pool < 0 ||
-                item->choices[c].pool >= problem->npools)
+        for (int c = 0; c < item->nchoices; c++) {
+            if (!is_valid(&item->choices[c], problem->npools))
                 FIRN_BUG("choice %d of item %d is invalid", c, i);
+            if (item->choices[c].nmore > 0)
+                work->ntakes += item->choices[c].nmore + 1;
+        }
         if (item->pinned == PRICED_NONE)
             continue;
         const struct priced_choice *c = &item->choices[item->pinned];
         work->capacity[c->pool] -= c->units;
+        for (int k = 0; k < c->nmore; k++)
+            work->capacity[c->more[k].pool] -= c->more[k].units;
         *value += c->value;
     }
     for (int p = 0; p < problem->npools; p++)
@@ -118,13 +273,41 @@ static bool take_pinned(const struct priced_problem *problem, struct work *work,
     return true;
 }
 
-/* False when what is pinned does not fit. */
-static bool reduce(const struct priced_problem *problem, struct work *work,
-                   struct arena *scratch, double *pinned)
+/* Memory for the items and choices of the problem. */
+static void new_lists(const struct priced_problem *problem, struct work *work,
+                      struct arena *scratch)
 {
     size_t n = (size_t)problem->nitems, m = 0;
     for (size_t i = 0; i < n; i++)
         m += (size_t)problem->items[i].nchoices;
+    work->item = arena_alloc(scratch, (n + 1) * sizeof(int));
+    work->first = arena_alloc(scratch, (n + 2) * sizeof(int));
+    work->chosen = arena_alloc(scratch, (n + 1) * sizeof(int));
+    work->option = arena_alloc(scratch, (m + 1) * sizeof(struct option));
+    work->take =
+        arena_alloc(scratch, (size_t)(work->ntakes + 1) * sizeof *work->take);
+    work->take[0].pool = -1;
+    work->ntakes = 1;
+}
+
+/* The choice as an option, with its further takes. */
+static struct option option_from(struct work *work,
+                                 const struct priced_choice *choice, int origin)
+{
+    struct option out = {choice->pool, choice->units, choice->value, origin, 0};
+    if (choice->nmore == 0)
+        return out;
+    out.more = work->ntakes;
+    for (int i = 0; i < choice->nmore; i++)
+        work->take[work->ntakes++] = choice->more[i];
+    work->take[work->ntakes++] = (struct priced_take){-1, 0};
+    return out;
+}
+
+/* False when what is pinned does not fit. */
+static bool reduce(const struct priced_problem *problem, struct work *work,
+                   struct arena *scratch, double *pinned)
+{
     if (problem->npools < 0 || problem->npools > PRICED_POOLS_MAX)
         FIRN_BUG("%d pools", problem->npools);
     work->npools = problem->npools;
@@ -132,10 +315,7 @@ static bool reduce(const struct priced_problem *problem, struct work *work,
         work->capacity[p] = problem->capacity[p];
     if (!take_pinned(problem, work, pinned))
         return false;
-    work->item = arena_alloc(scratch, (n + 1) * sizeof(int));
-    work->first = arena_alloc(scratch, (n + 2) * sizeof(int));
-    work->chosen = arena_alloc(scratch, (n + 1) * sizeof(int));
-    work->option = arena_alloc(scratch, (m + 1) * sizeof(struct option));
+    new_lists(problem, work, scratch);
     int at = 0;
     for (int i = 0; i < problem->nitems; i++) {
         const struct priced_item *item = &problem->items[i];
@@ -146,8 +326,7 @@ static bool reduce(const struct priced_problem *problem, struct work *work,
             const struct priced_choice *it = &item->choices[c];
             if (is_pointless(item, c, work->capacity))
                 continue;
-            work->option[at++] =
-                (struct option){it->pool, it->units, it->value, c};
+            work->option[at++] = option_from(work, it, c);
             most = fmax(most, it->value);
         }
         if (at > work->first[work->n]) {
@@ -220,6 +399,14 @@ struct answer {
     int *chosen;
 };
 
+static void add_use(const struct work *work, const struct option *o,
+                    double *use)
+{
+    use[o->pool] += o->units;
+    for (const struct priced_take *t = &work->take[o->more]; t->pool >= 0; t++)
+        use[t->pool] += t->units;
+}
+
 static void ask(const struct work *work, const double *price,
                 struct answer *out)
 {
@@ -235,7 +422,7 @@ static void ask(const struct work *work, const double *price,
         int which = PRICED_NONE;
         for (int k = work->first[i]; k < work->first[i + 1]; k++) {
             const struct option *o = &work->option[k];
-            double net = o->value - price[o->pool] * o->units;
+            double net = net_of(work, o, price);
             if (net > best) {
                 best = net;
                 which = k;
@@ -246,7 +433,7 @@ static void ask(const struct work *work, const double *price,
             continue;
         out->bound += best;
         out->value += work->option[which].value;
-        out->use[work->option[which].pool] += work->option[which].units;
+        add_use(work, &work->option[which], out->use);
     }
 }
 
@@ -317,16 +504,18 @@ static int find_prices(struct work *work, struct arena *scratch)
  *           long as the two together gain. For each pool and number of units,
  *           the cheapest two ways (of different items) to free that many are
  *           kept in a table, so that a pass over all pairs costs no more than
- *           one over all options.
+ *           one over all options. Where an option of several pools lacks units
+ *           of some, the ways of each of these pools are tried; a swap that
+ *           does not fit as a whole is left to the search.
  *
  * Invariant: each step of fill and swap raises the value, so they end; the
  * number of swaps is bounded all the same.
  *
- * Cost: O(options) for each change made, O(options + units of the largest
+ * Cost: O(takes) for each change made, O(takes + units of the largest
  * option) for each swap.
  */
 
-static const struct option nothing = {-1, 0, 0, PRICED_NONE};
+static const struct option nothing = {0, 0, 0, PRICED_NONE, 0};
 
 static const struct option *option_of(const struct work *work, int k)
 {
@@ -338,18 +527,32 @@ static void change(struct work *work, int i, int k)
 {
     const struct option *from = option_of(work, work->chosen[i]);
     const struct option *to = option_of(work, k);
-    if (from->units > 0)
-        work->free[from->pool] += from->units;
-    if (to->units > 0)
-        work->free[to->pool] -= to->units;
+    add_units(work, from, 1, work->free);
+    add_units(work, to, -1, work->free);
     work->value += to->value - from->value;
     work->chosen[i] = k;
 }
 
-/* Units needed beyond those of `from` to take `to` instead. */
-static int extra(const struct option *from, const struct option *to)
+/* Is there room for the takes at `more` instead of `from`? */
+SELDOM static bool has_room_more(const struct work *work,
+                                 const struct option *from, int more)
 {
-    return from->pool == to->pool ? to->units - from->units : to->units;
+    for (const struct priced_take *t = &work->take[more]; t->pool >= 0; t++) {
+        int need = t->units - units_in(work, from, t->pool);
+        if (need > 0 && need > work->free[t->pool])
+            return false;
+    }
+    return true;
+}
+
+/* Is there room to take `to` instead of `from`, as far as it takes more? */
+static inline bool has_room(const struct work *work, const struct option *from,
+                            const struct option *to)
+{
+    int need = to->units - units_in(work, from, to->pool);
+    if (need > 0 && need > work->free[to->pool])
+        return false;
+    return to->more == 0 || has_room_more(work, from, to->more);
 }
 
 struct step {
@@ -362,14 +565,14 @@ static void try_release(const struct work *work, int i, int pool,
                         struct step *best)
 {
     const struct option *from = option_of(work, work->chosen[i]);
-    if (from->pool != pool)
+    int has = units_in(work, from, pool);
+    if (has == 0)
         return;
     for (int k = work->first[i] - 1; k < work->first[i + 1]; k++) {
         int which = k < work->first[i] ? PRICED_NONE : k;
         const struct option *to = option_of(work, which);
-        int freed = from->units - (to->pool == pool ? to->units : 0);
-        if (freed <= 0 || (to->units > 0 && to->pool != pool &&
-                           to->units > work->free[to->pool]))
+        int freed = has - units_in(work, to, pool);
+        if (freed <= 0 || !has_room(work, from, to))
             continue;
         int useful = freed < -work->free[pool] ? freed : -work->free[pool];
         double score = (from->value - to->value) / useful;
@@ -397,7 +600,7 @@ static bool fill_one(struct work *work)
         for (int k = work->first[i]; k < work->first[i + 1]; k++) {
             const struct option *to = &work->option[k];
             double gain = to->value - from->value;
-            if (gain > best.score && extra(from, to) <= work->free[to->pool])
+            if (gain > best.score && has_room(work, from, to))
                 best = (struct step){i, k, gain};
         }
     }
@@ -448,14 +651,21 @@ struct table {
     int last[PRICED_POOLS_MAX];  /* the largest d */
 };
 
+static void raise_to(int *most, int units)
+{
+    *most = units > *most ? units : *most;
+}
+
 static struct table new_table(const struct work *work, struct arena *scratch)
 {
     struct table table = {0};
     size_t n = 0;
     for (int k = 0; k < work->first[work->n]; k++) {
-        int pool = work->option[k].pool, units = work->option[k].units;
-        if (units > table.most[pool])
-            table.most[pool] = units;
+        const struct option *o = &work->option[k];
+        raise_to(&table.most[o->pool], o->units);
+        for (const struct priced_take *t = &work->take[o->more]; t->pool >= 0;
+             t++)
+            raise_to(&table.most[t->pool], t->units);
     }
     for (int p = 0; p < work->npools; p++) {
         int twice = 2 * table.most[p];
@@ -478,6 +688,25 @@ static bool is_ample(const struct work *work, const struct table *table, int p)
     return work->free[p] >= table->most[p];
 }
 
+/* Lists the ways in which item `i` frees units of a pool. */
+static void list_item(const struct work *work, const struct table *table, int i,
+                      int pool)
+{
+    const struct option *from = option_of(work, work->chosen[i]);
+    int has = units_in(work, from, pool);
+    if (is_ample(work, table, pool))
+        return;
+    for (int k = work->first[i] - 1; k < work->first[i + 1]; k++) {
+        int which = k < work->first[i] ? PRICED_NONE : k;
+        const struct option *to = option_of(work, which);
+        int freed = has - units_in(work, to, pool);
+        if (freed <= 0 || !has_room(work, from, to))
+            continue;
+        add_way(ways_of(table, pool, work->free[pool] + freed),
+                (struct way){i, which, from->value - to->value});
+    }
+}
+
 static void list_ways(const struct work *work, const struct table *table)
 {
     const struct way never = {-1, PRICED_NONE, INFINITY};
@@ -486,19 +715,12 @@ static void list_ways(const struct work *work, const struct table *table)
             *ways_of(table, p, d) = (struct ways){{never, never}};
     for (int i = 0; i < work->n; i++) {
         const struct option *from = option_of(work, work->chosen[i]);
-        if (from->units == 0 || is_ample(work, table, from->pool))
+        if (from->units == 0)
             continue;
-        for (int k = work->first[i] - 1; k < work->first[i + 1]; k++) {
-            int which = k < work->first[i] ? PRICED_NONE : k;
-            const struct option *to = option_of(work, which);
-            bool stays = to->pool == from->pool;
-            int freed = from->units - (stays ? to->units : 0);
-            if (freed <= 0 ||
-                (to->units > 0 && !stays && to->units > work->free[to->pool]))
-                continue;
-            add_way(ways_of(table, from->pool, work->free[from->pool] + freed),
-                    (struct way){i, which, from->value - to->value});
-        }
+        list_item(work, table, i, from->pool);
+        for (const struct priced_take *t = &work->take[from->more];
+             t->pool >= 0; t++)
+            list_item(work, table, i, t->pool);
     }
     for (int p = 0; p < work->npools; p++)
         for (int d = table->last[p]; d > 0; d--)
@@ -509,33 +731,86 @@ static void list_ways(const struct work *work, const struct table *table)
             }
 }
 
+/* The best swap so far: `step`, with units that `with` gives up. */
+struct swap {
+    struct step step;
+    struct way with;
+};
+
+/* Do both changes together fit? Those between options of one pool do: the way
+ * frees what is needed, and takes units of another pool only. */
+static bool fits_both(const struct work *work, int i, int k,
+                      const struct way *way)
+{
+    const struct option *all[] = {option_of(work, work->chosen[i]),
+                                  option_of(work, work->chosen[way->item]),
+                                  option_of(work, k),
+                                  option_of(work, way->option)};
+    if ((all[0]->more | all[1]->more | all[2]->more | all[3]->more) == 0)
+        return true;
+    int left[PRICED_POOLS_MAX];
+    memcpy(left, work->free, sizeof left);
+    for (int a = 0; a < 4; a++)
+        add_units(work, all[a], a < 2 ? 1 : -1, left);
+    for (int p = 0; p < work->npools; p++)
+        if (left[p] < 0)
+            return false;
+    return true;
+}
+
+/* Item `i` takes option `k`, with units that one of the ways frees. */
+static void try_swap(const struct work *work, const struct ways *ways, int i,
+                     int k, struct swap *best)
+{
+    double more = work->option[k].value - value_of(work, work->chosen[i]);
+    for (int w = 0; w < 2; w++) {
+        const struct way *way = &ways->at[w];
+        if (way->item == i)
+            continue;
+        if (!(more - way->loss > best->step.score))
+            return;
+        if (!fits_both(work, i, k, way))
+            continue;
+        *best = (struct swap){{i, k, more - way->loss}, *way};
+        return;
+    }
+}
+
+/* The same for each pool of the option's further takes. */
+SELDOM static void try_swap_more(const struct work *work,
+                                 const struct table *table, int i, int k,
+                                 struct swap *best)
+{
+    const struct option *from = option_of(work, work->chosen[i]);
+    for (const struct priced_take *t = &work->take[work->option[k].more];
+         t->pool >= 0; t++) {
+        int need = t->units - units_in(work, from, t->pool);
+        if (need > work->free[t->pool])
+            try_swap(work, ways_of(table, t->pool, need), i, k, best);
+    }
+}
+
 static bool swap_one(struct work *work, const struct table *table)
 {
-    struct step best = {0, PRICED_NONE, tiny(work)};
-    struct way with = {0, 0, 0};
+    struct swap best = {{0, PRICED_NONE, tiny(work)}, {0, 0, 0}};
     list_ways(work, table);
     for (int i = 0; i < work->n; i++) {
         const struct option *from = option_of(work, work->chosen[i]);
         for (int k = work->first[i]; k < work->first[i + 1]; k++) {
             const struct option *to = &work->option[k];
-            int need = extra(from, to);
-            if (need <= work->free[to->pool] ||
-                to->value - from->value <= best.score)
+            if (to->value - from->value <= best.step.score)
                 continue;
-            const struct way *way = ways_of(table, to->pool, need)->at;
-            if (way->item == i)
-                way++;
-            double gain = to->value - from->value - way->loss;
-            if (gain > best.score) {
-                best = (struct step){i, k, gain};
-                with = *way;
-            }
+            int need = to->units - units_in(work, from, to->pool);
+            if (need > work->free[to->pool])
+                try_swap(work, ways_of(table, to->pool, need), i, k, &best);
+            if (to->more != 0)
+                try_swap_more(work, table, i, k, &best);
         }
     }
-    if (best.option == PRICED_NONE)
+    if (best.step.option == PRICED_NONE)
         return false;
-    change(work, with.item, with.option);
-    change(work, best.item, best.option);
+    change(work, best.with.item, best.with.option);
+    change(work, best.step.item, best.step.option);
     return true;
 }
 
@@ -548,8 +823,7 @@ static void fill(struct work *work, struct arena *scratch)
     for (int i = 0; i < work->n; i++) {
         const struct option *o = option_of(work, work->chosen[i]);
         work->value += o->value;
-        if (o->units > 0)
-            work->free[o->pool] -= o->units;
+        add_units(work, o, -1, work->free);
     }
     repair(work);
     int swaps = 4 * work->n + 16;
@@ -576,6 +850,9 @@ static void fill(struct work *work, struct arena *scratch)
  *     that is not cut: when the search ends by itself the incumbent is best;
  * (b) the incumbent only ever improves.
  *
+ * An option of several pools differs in nothing: its loss is by the prices of
+ * all its units.
+ *
  * Cost: at most `nodes` steps of O(pools). Items whose second best option is
  * dear come first: few branches there, and the cheap exchanges at the end fit
  * the pieces together.
@@ -585,6 +862,7 @@ static void fill(struct work *work, struct arena *scratch)
 struct branch {
     int option;
     int pool, units;
+    int more; /* further takes, as of an option */
     double loss;
 };
 
@@ -626,16 +904,18 @@ static void make_level(struct search *search, int i, struct branch *room)
     double most = 0;
     for (int k = work->first[i]; k < work->first[i + 1]; k++) {
         const struct option *o = &work->option[k];
-        most = fmax(most, o->value - work->price[o->pool] * o->units);
+        most = fmax(most, net_of(work, o, work->price));
     }
     *level = (struct level){.item = i, .branches = room};
     for (int k = work->first[i]; k < work->first[i + 1]; k++) {
         const struct option *o = &work->option[k];
-        double net = o->value - work->price[o->pool] * o->units;
-        add_branch(level, (struct branch){k, o->pool, o->units, most - net},
+        double net = net_of(work, o, work->price);
+        add_branch(level,
+                   (struct branch){k, o->pool, o->units, o->more, most - net},
                    search->budget);
     }
-    add_branch(level, (struct branch){PRICED_NONE, 0, 0, most}, search->budget);
+    add_branch(level, (struct branch){PRICED_NONE, 0, 0, 0, most},
+               search->budget);
 }
 
 /* Dear second options first. */
@@ -644,6 +924,36 @@ static int by_second_loss(const void *a, const void *b)
     const struct level *x = a, *y = b;
     double dx = x->branches[1].loss, dy = y->branches[1].loss;
     return dx != dy ? (dx < dy) - (dx > dy) : x->item - y->item;
+}
+
+static inline void give_back(const struct work *work,
+                             const struct branch *branch, int *free)
+{
+    free[branch->pool] += branch->units;
+    if (branch->more != 0)
+        add_more(work, branch->more, 1, free);
+}
+
+/* Takes the further units of a branch; false, and nothing taken, when some are
+ * missing. */
+SELDOM static bool take_more(const struct work *work, int more, int *free)
+{
+    for (const struct priced_take *t = &work->take[more]; t->pool >= 0; t++)
+        if (t->units > free[t->pool])
+            return false;
+    add_more(work, more, -1, free);
+    return true;
+}
+
+/* Takes the branch's units; false, and nothing taken, when some are missing. */
+static inline bool take_branch(const struct work *work,
+                               const struct branch *branch, int *free)
+{
+    if (branch->units > free[branch->pool] ||
+        (branch->more != 0 && !take_more(work, branch->more, free)))
+        return false;
+    free[branch->pool] -= branch->units;
+    return true;
 }
 
 /* Items with one option left take it, the others stay as levels; false when
@@ -659,8 +969,7 @@ static bool settle(struct search *search, int *free)
         }
         const struct branch *only = &level->branches[0];
         search->best[level->item] = only->option;
-        free[only->pool] -= only->units;
-        if (free[only->pool] < 0)
+        if (!take_branch(search->work, only, free))
             return false;
     }
     search->n = n;
@@ -676,9 +985,14 @@ static void order_levels(struct search *search)
         if (i + 1 < search->n)
             memcpy(level->fill, level[1].fill, sizeof level->fill);
         int most[PRICED_POOLS_MAX] = {0};
-        for (int k = 0; k < level->n; k++)
-            if (level->branches[k].units > most[level->branches[k].pool])
-                most[level->branches[k].pool] = level->branches[k].units;
+        for (int k = 0; k < level->n; k++) {
+            const struct branch *branch = &level->branches[k];
+            raise_to(&most[branch->pool], branch->units);
+            for (const struct priced_take *t =
+                     &search->work->take[branch->more];
+                 t->pool >= 0; t++)
+                raise_to(&most[t->pool], t->units);
+        }
         for (int p = 0; p < search->work->npools; p++)
             level->fill[p] += most[p];
     }
@@ -715,14 +1029,13 @@ static bool descend(struct search *search, int at, double loss, int *free)
         const struct branch *branch = &level->branches[k];
         if (loss + branch->loss >= search->budget)
             break; /* the options after it lose more */
-        if (branch->units > free[branch->pool])
+        if (!take_branch(search->work, branch, free))
             continue;
         if (search->left-- <= 0)
             return false;
         search->path[at] = k;
-        free[branch->pool] -= branch->units;
         bool goes_on = descend(search, at + 1, loss + branch->loss, free);
-        free[branch->pool] += branch->units;
+        give_back(search->work, branch, free);
         if (!goes_on)
             return false;
     }
@@ -738,9 +1051,7 @@ static void adopt(struct search *search)
     for (int i = 0; i < work->n; i++) {
         work->chosen[i] = search->best[i];
         work->value += value_of(work, work->chosen[i]);
-        if (work->chosen[i] != PRICED_NONE)
-            work->free[work->option[work->chosen[i]].pool] -=
-                work->option[work->chosen[i]].units;
+        add_units(work, option_of(work, work->chosen[i]), -1, work->free);
     }
 }
 
@@ -814,11 +1125,15 @@ bool priced_solve(const struct priced_problem *problem,
 static struct milp as_milp(const struct priced_problem *problem,
                            struct arena *scratch)
 {
-    size_t n = (size_t)problem->nitems, m = 0, nrows = 0, nterms = 0;
-    for (size_t i = 0; i < n; i++)
+    size_t n = (size_t)problem->nitems, m = 0, more = 0, nrows = 0, nterms = 0;
+    for (size_t i = 0; i < n; i++) {
         m += (size_t)problem->items[i].nchoices;
+        for (int c = 0; c < problem->items[i].nchoices; c++)
+            more += (size_t)problem->items[i].choices[c].nmore;
+    }
     struct milp_col *cols = arena_alloc(scratch, (m + 1) * sizeof *cols);
-    struct milp_term *terms = arena_alloc(scratch, 2 * (m + 1) * sizeof *terms);
+    struct milp_term *terms =
+        arena_alloc(scratch, (2 * (m + 1) + more) * sizeof *terms);
     struct milp_row *rows =
         arena_alloc(scratch, (n + (size_t)problem->npools + 1) * sizeof *rows);
     int col = 0;
@@ -837,12 +1152,13 @@ static struct milp as_milp(const struct priced_problem *problem,
         *row = (struct milp_row){0, problem->capacity[p], terms + nterms, 0};
         col = 0;
         for (size_t i = 0; i < n; i++)
-            for (int c = 0; c < problem->items[i].nchoices; c++, col++)
-                if (problem->items[i].choices[c].pool == p) {
-                    double units = problem->items[i].choices[c].units;
-                    terms[nterms++] = (struct milp_term){col, units};
-                    row->nterms++;
-                }
+            for (int c = 0; c < problem->items[i].nchoices; c++, col++) {
+                int units = units_of(&problem->items[i].choices[c], p);
+                if (units == 0)
+                    continue;
+                terms[nterms++] = (struct milp_term){col, units};
+                row->nterms++;
+            }
     }
     return (struct milp){cols, col, rows, (int)nrows};
 }

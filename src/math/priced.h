@@ -1,9 +1,10 @@
 /* priced.h - one choice for each item, out of shared pools.
  *
  * Items (jobs) have choices, each of which takes units (GPUs) from one pool
- * (the GPUs of one type) and has a value; an item makes at most one choice, a
- * pool has a capacity, and the sum of values is maximised. Choosing nothing is
- * worth 0. An item may be pinned to one of its choices, whatever its value.
+ * (the GPUs of one type), or from several, and has a value; an item makes at
+ * most one choice, a pool has a capacity, and the sum of values is maximised.
+ * Choosing nothing is worth 0. An item may be pinned to one of its choices,
+ * whatever its value.
  *
  *     maximise   sum of value(i, choice of i)
  *     subject to sum of units taken from pool p <= capacity[p]
@@ -25,10 +26,19 @@ enum {
     PRICED_NONE = -1, /* chooses nothing; is not pinned */
 };
 
+/* Units of one pool. */
+struct priced_take {
+    int pool;
+    int units; /* >= 1 */
+};
+
 struct priced_choice {
     int pool;
     int units;    /* >= 1 */
     double value; /* finite; only a pinned choice is taken at <= 0 */
+    const struct priced_take *more; /* units that it takes besides, of other
+                                     * pools, each of them once; NULL: none */
+    int nmore;
 };
 
 struct priced_item {
@@ -63,7 +73,8 @@ struct priced_result {
 /* Fills `chosen` (one index per item, or PRICED_NONE). False, and nothing
  * written, when the pinned choices alone do not fit. Equal input gives equal
  * output; of equal choices the first is taken. Takes memory from `scratch` at
- * the start only. About 0.2 ms for 40 items of 19 choices in 3 pools. */
+ * the start only. About 0.2 ms for 40 items of 19 choices in 3 pools, each of
+ * one pool. */
 bool priced_solve(const struct priced_problem *problem,
                   const struct priced_limits *limits, struct arena *scratch,
                   int *chosen, struct priced_result *result);

@@ -49,9 +49,8 @@
  * (2) of equal jobs that have not begun the older is served first;
  * (3) what a job's trainer cannot do is on no menu (firn/can.h).
  *
- * Left out: sharing and several GPU types inside the assignment. Both take from
- * several pools; they are decided afterwards on what is left (firn_rest.c,
- * firn_share.c).
+ * Left out: sharing inside the assignment. It is decided afterwards on what is
+ * left (firn_share.c), as are most ways on several GPU types (firn_rest.c).
  * Half-shares as units of the assignment were tried and are worse: unpaired
  * halves strand GPUs.
  *

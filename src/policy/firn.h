@@ -118,6 +118,7 @@ struct one_choice {
     unsigned tunes;
     bool is_held;
     bool is_mixed;
+    const int *counts; /* GPUs by type if they are of several; or NULL */
 };
 
 struct one_seat {
@@ -135,10 +136,8 @@ struct one_seat {
     bool is_placed, is_due, is_settled;
     bool is_sheltered; /* is due, and has GPUs set aside */
     bool is_supple; /* can be resized without a stop, and has somewhere to go */
-    firn_type_id held_type;        /* ONE_NONE: nothing, or several */
-    int elsewhere[FIRN_TYPES_MAX]; /* of a held mixed choice: GPUs that are not
-                                    * of its type */
-    double left_s, left_with_s;    /* reference seconds of work */
+    firn_type_id held_type;     /* ONE_NONE: nothing, or several */
+    double left_s, left_with_s; /* reference seconds of work */
     double best, best_with; /* rate for each GPU in its most efficient way */
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */

@@ -2,13 +2,14 @@
  *
  * The assignment is exact within one part in a thousand (math/priced.h): at
  * most one choice a seat, no more GPUs of a type than there are, the greatest
- * sum of values. Before it, GPUs are set aside: seats that must not be moved
- * have what they hold; then seats that are due, by submission, the way with
- * the most value for each GPU that the rest has room for. All but the first of
- * these leave a part of each type to the seats that are not due: otherwise long
- * jobs that are due would keep short ones waiting, as first come, first served
- * does. A seat that is due and runs is not stopped. Of equal jobs that have not
- * begun the older is served first (peers.h).
+ * sum of values. A choice on several types takes GPUs of each of them. Before
+ * it, GPUs are set aside: seats that must not be moved have what they hold;
+ * then seats that are due, by submission, the way with the most value for each
+ * GPU that the rest has room for. All but the first of these leave a part of
+ * each type to the seats that are not due: otherwise long jobs that are due
+ * would keep short ones waiting, as first come, first served does. A seat that
+ * is due and runs is not stopped. Of equal jobs that have not begun the older
+ * is served first (peers.h).
  *
  * Placing: what is held stays; then the largest first, each on as few nodes as
  * can be. A seat that finds no room takes its best choice that has. The
@@ -96,7 +97,32 @@ static int held_choice(const struct one_seat *seat)
     return ONE_NONE;
 }
 
-/* The choice that there is room for with the most value for each GPU. */
+/* GPUs of a type that a choice takes. */
+static int taken_of(const struct one_choice *choice, firn_type_id type)
+{
+    if (choice->counts != NULL)
+        return choice->counts[type];
+    return type == choice->type ? choice->taken : 0;
+}
+
+static bool has_room(const struct one_round *round,
+                     const struct one_choice *choice, const int *room)
+{
+    for (int t = 0; t < round->view->cluster->ntypes; t++)
+        if (taken_of(choice, t) > 0 && taken_of(choice, t) > room[t])
+            return false;
+    return true;
+}
+
+static void take(const struct one_round *round, const struct one_choice *choice,
+                 int *room)
+{
+    for (int t = 0; t < round->view->cluster->ntypes; t++)
+        room[t] -= taken_of(choice, t);
+}
+
+/* The choice of one type that there is room for with the most value for each
+ * GPU. */
 static int thriftiest(const struct one_seat *seat, const int *room)
 {
     int best = ONE_NONE;
@@ -113,11 +139,12 @@ static int thriftiest(const struct one_seat *seat, const int *room)
     return best;
 }
 
-static void pin(struct one_seat *seat, int choice, int *room)
+static void pin(const struct one_round *round, struct one_seat *seat,
+                int choice, int *room)
 {
     seat->pinned = choice;
     if (choice != ONE_NONE)
-        room[seat->choices[choice].type] -= seat->choices[choice].taken;
+        take(round, &seat->choices[choice], room);
 }
 
 static int by_submission(const void *a, const void *b)
@@ -144,7 +171,7 @@ static void serve_due(const struct one_round *round, struct one_seat **due,
             rest[t] = i == 0 ? room[t] : room[t] - kept[t];
         int choice = thriftiest(due[i], rest);
         due[i]->is_sheltered = choice != ONE_NONE;
-        pin(due[i], choice, room);
+        pin(round, due[i], choice, room);
     }
     for (size_t i = 0; i < ndue; i++)
         if (runs(due[i]))
@@ -165,7 +192,7 @@ static void set_aside(const struct one_round *round, struct one_seat **seats,
         struct one_seat *seat = seats[i];
         seat->pinned = ONE_NONE;
         if (seat->is_settled)
-            pin(seat, held_choice(seat), room);
+            pin(round, seat, held_choice(seat), room);
         if (seat->pinned == ONE_NONE && seat->is_due && seat->n > 0)
             due[ndue++] = seat;
     }
@@ -175,6 +202,24 @@ static void set_aside(const struct one_round *round, struct one_seat **seats,
 }
 
 /* ---- the assignment ---- */
+
+/* What the choice takes: of its type, and of others if it is mixed. */
+static struct priced_choice priced_of(const struct one_round *round,
+                                      const struct one_choice *choice)
+{
+    const struct firn_view *view = round->view;
+    int ntypes = view->cluster->ntypes;
+    struct priced_choice out = {.pool = choice->type, .units = choice->taken};
+    if (choice->counts == NULL)
+        return out;
+    struct priced_take *more =
+        firn_view_alloc(view, (size_t)ntypes * sizeof *more);
+    for (int t = 0; t < ntypes; t++)
+        if (t != choice->type && choice->counts[t] > 0)
+            more[out.nmore++] = (struct priced_take){t, choice->counts[t]};
+    out.more = more;
+    return out;
+}
 
 static void solve(const struct one_round *round, struct one_seat **seats,
                   size_t n, const int *capacity, int *chosen)
@@ -189,10 +234,10 @@ static void solve(const struct one_round *round, struct one_seat **seats,
         const struct one_seat *seat = seats[i];
         struct priced_choice *choices =
             firn_view_alloc(view, (size_t)(seat->n + 1) * sizeof *choices);
-        for (int c = 0; c < seat->n; c++)
-            choices[c] = (struct priced_choice){
-                seat->choices[c].type, seat->choices[c].taken,
-                top > 0 ? seat->choices[c].value / top : 0};
+        for (int c = 0; c < seat->n; c++) {
+            choices[c] = priced_of(round, &seat->choices[c]);
+            choices[c].value = top > 0 ? seat->choices[c].value / top : 0;
+        }
         items[i] = (struct priced_item){choices, seat->n, seat->pinned};
     }
     struct priced_problem problem = {items, (int)n, capacity,
@@ -213,16 +258,16 @@ static bool keep_due(const struct one_round *round, struct one_seat **seats,
         room[t] = capacity[t];
     for (size_t i = 0; i < n; i++)
         if (seats[i]->pinned != ONE_NONE)
-            pin(seats[i], seats[i]->pinned, room);
+            pin(round, seats[i], seats[i]->pinned, room);
     for (size_t i = 0; i < n; i++) {
         struct one_seat *seat = seats[i];
         if (!seat->is_sheltered || !runs(seat) || chosen[i] != PRICED_NONE ||
             seat->pinned != ONE_NONE)
             continue;
         int held = held_choice(seat);
-        bool fits = held != ONE_NONE &&
-                    seat->choices[held].taken <= room[seat->choices[held].type];
-        pin(seat, fits ? held : thriftiest(seat, room), room);
+        bool fits =
+            held != ONE_NONE && has_room(round, &seat->choices[held], room);
+        pin(round, seat, fits ? held : thriftiest(seat, room), room);
         any = any || seat->pinned != ONE_NONE;
     }
     return any;
@@ -235,6 +280,7 @@ static uint64_t kind_of(const struct one_seat *seat)
         kind = peers_kind(kind, seat->choices[c].gpus);
         kind = peers_kind(kind, seat->choices[c].type);
         kind = peers_kind(kind, seat->choices[c].rate);
+        kind = peers_kind(kind, seat->choices[c].taken);
     }
     return peers_kind(kind, seat->waits && !seat->is_due);
 }
@@ -297,6 +343,9 @@ bool one_give(const struct one_round *round, const struct one_seat *seat)
                                                   seat->job->spec.may_share &&
                                                   !seat->is_supple),
                              .how = &how};
+    if (choice->counts != NULL)
+        want = (struct firn_want){
+            .gpus = choice->gpus, .counts = choice->counts, .how = &how};
     size_t mark = firn_plan_mark(round->plan);
     if (firn_plan_give_want(round->plan, seat->job, &want) &&
         (with == NULL || firn_plan_merge(round->plan, with, seat->job))) {
@@ -363,8 +412,7 @@ static void place_all(const struct one_round *round, struct one_seat **seats,
     if (norder > 1)
         qsort(order, norder, sizeof *order, by_size);
     for (size_t i = 0; i < norder; i++)
-        if (!order[i]->choices[order[i]->chosen].is_mixed)
-            order[i]->is_placed = one_give(round, order[i]);
+        order[i]->is_placed = one_give(round, order[i]);
     for (size_t i = 0; i < norder; i++)
         if (!order[i]->is_placed)
             place_smaller(round, order[i]);
@@ -380,10 +428,7 @@ static void count_rest(const struct one_round *round, struct one_seat **seats,
     for (size_t i = 0; i < n; i++) {
         if (seats[i]->is_placed || seats[i]->chosen == ONE_NONE)
             continue;
-        const struct one_choice *choice = &seats[i]->choices[seats[i]->chosen];
-        rest[choice->type] -= choice->taken;
-        for (int t = 0; t < ntypes; t++)
-            rest[t] -= seats[i]->elsewhere[t];
+        take(round, &seats[i]->choices[seats[i]->chosen], rest);
     }
 }
 
@@ -452,11 +497,6 @@ void one_assign(struct one_round *round)
     int *chosen = firn_view_alloc(view, (n + 1) * sizeof *chosen);
     for (int t = 0; t < view->cluster->ntypes; t++)
         capacity[t] = firn_plan_free_of(round->plan, t);
-    for (size_t i = 0; i < n; i++)
-        for (int t = 0; t < view->cluster->ntypes; t++) {
-            capacity[t] -= seats[i]->elsewhere[t];
-            capacity[t] = capacity[t] > 0 ? capacity[t] : 0;
-        }
     set_aside(round, seats, n, capacity);
     for (int i = 0; i < TRIES; i++) {
         solve(round, seats, n, capacity, chosen);

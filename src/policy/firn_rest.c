@@ -1,10 +1,10 @@
 /* firn_rest.c - GPUs of several types for one job of the policy firn.
  *
- * The assignment knows choices of one type only. GPUs that it leaves free go to
- * elastic threads, which use several types at once (EasyScale, Li et al., SC
- * 2023): again and again to the job that gains most for each GPU by more GPUs
- * of one type, if it gets at least `mix-min` times as fast and that pays for
- * its restart.
+ * The menus have few of the ways in which elastic threads could use several
+ * types at once (firn_menu.c). GPUs that the assignment leaves free go to such
+ * jobs (EasyScale, Li et al., SC 2023): again and again to the job that gains
+ * most for each GPU by more GPUs of one type, if it gets at least `mix-min`
+ * times as fast and that pays for its restart.
  *
  * Invariant: a job that is placed loses nothing here.
  * Cost: O(jobs x types x free GPUs) forecasts.
@@ -103,6 +103,7 @@ static bool grow(const struct one_round *round, const struct growth *growth)
     firn_plan_tune(round->plan, seat->job, next.tunes);
     next.is_held = false;
     next.is_mixed = true;
+    next.counts = NULL; /* nothing reads them from here on */
     next.rate = growth->rate;
     next.gpus = growth->gpus;
     seat->chosen = seat->n;

@@ -184,8 +184,9 @@ static struct priced_item priced_of(const struct iceshare_problem *problem,
     for (size_t c = 1; c < item->n; c++) {
         const struct iceshare_choice *choice = &item->choices[c];
         choices[c - 1] = (struct priced_choice){
-            choice->pool, choice->units,
-            utility(problem->goal, choice->value) - idle};
+            .pool = choice->pool,
+            .units = choice->units,
+            .value = utility(problem->goal, choice->value) - idle};
     }
     return (struct priced_item){choices, (int)item->n - 1, PRICED_NONE};
 }

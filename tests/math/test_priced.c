@@ -20,11 +20,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ITEMS = 48, CHOICES = 24, POOLS = 4 };
+enum { ITEMS = 48, CHOICES = 24, POOLS = 4, MORE = 2 };
+
+/* A choice of one pool: pool, units, value. */
+#define OF(pool, units, value)      \
+    {                               \
+        pool, units, value, NULL, 0 \
+    }
 
 /* A problem and where its numbers lie. */
 struct instance {
     struct priced_choice choices[ITEMS][CHOICES];
+    struct priced_take more[ITEMS][CHOICES][MORE];
     struct priced_item items[ITEMS];
     int capacity[POOLS];
     struct priced_problem problem;
@@ -50,8 +57,11 @@ static double sum_of(const struct priced_problem *problem, const int *chosen)
             continue;
         if (chosen[i] < 0 || chosen[i] >= item->nchoices)
             return (double)NAN;
-        used[item->choices[chosen[i]].pool] += item->choices[chosen[i]].units;
-        sum += item->choices[chosen[i]].value;
+        const struct priced_choice *choice = &item->choices[chosen[i]];
+        used[choice->pool] += choice->units;
+        for (int m = 0; m < choice->nmore; m++)
+            used[choice->more[m].pool] += choice->more[m].units;
+        sum += choice->value;
     }
     for (int p = 0; p < problem->npools; p++)
         if (used[p] > problem->capacity[p])
@@ -103,9 +113,9 @@ static struct priced_result solve(const struct priced_problem *problem,
 static void a_small_problem_is_solved(void **unused)
 {
     (void)unused;
-    const struct priced_choice a[] = {{0, 2, 3}};
-    const struct priced_choice b[] = {{0, 2, 2}, {0, 3, 3.5}};
-    const struct priced_choice c[] = {{0, 1, 1}};
+    const struct priced_choice a[] = {OF(0, 2, 3)};
+    const struct priced_choice b[] = {OF(0, 2, 2), OF(0, 3, 3.5)};
+    const struct priced_choice c[] = {OF(0, 1, 1)};
     const struct priced_item items[] = {
         {a, 1, PRICED_NONE}, {b, 2, PRICED_NONE}, {c, 1, PRICED_NONE}};
     const int capacity[] = {4};
@@ -126,8 +136,8 @@ static void a_small_problem_is_solved(void **unused)
 static void an_item_gives_way_to_another_pool(void **unused)
 {
     (void)unused;
-    const struct priced_choice x[] = {{0, 2, 5}, {1, 2, 4}};
-    const struct priced_choice y[] = {{0, 2, 4}};
+    const struct priced_choice x[] = {OF(0, 2, 5), OF(1, 2, 4)};
+    const struct priced_choice y[] = {OF(0, 2, 4)};
     const struct priced_item items[] = {{x, 2, PRICED_NONE},
                                         {y, 1, PRICED_NONE}};
     const int capacity[] = {2, 2};
@@ -140,8 +150,8 @@ static void an_item_gives_way_to_another_pool(void **unused)
 static void a_pinned_item_keeps_its_choice(void **unused)
 {
     (void)unused;
-    const struct priced_choice x[] = {{0, 1, 3}, {0, 2, -1}};
-    const struct priced_choice y[] = {{0, 4, 9}, {0, 2, 4}};
+    const struct priced_choice x[] = {OF(0, 1, 3), OF(0, 2, -1)};
+    const struct priced_choice y[] = {OF(0, 4, 9), OF(0, 2, 4)};
     const struct priced_item items[] = {{x, 2, 1}, {y, 2, PRICED_NONE}};
     const int capacity[] = {4};
     const struct priced_problem problem = {items, 2, capacity, 1};
@@ -149,10 +159,65 @@ static void a_pinned_item_keeps_its_choice(void **unused)
     assert_true(result.value == 3);
 }
 
+/* Two pools of 2. x takes 1 of each for 3, or 2 of the first for 2; y takes 2
+ * of the second for 2. Both are served only if x takes the first alone: 4. A y
+ * that is worth 0.5 is not: 3. */
+static void a_choice_takes_from_two_pools(void **unused)
+{
+    (void)unused;
+    const struct priced_take other[] = {{1, 1}};
+    const struct priced_choice x[] = {{0, 1, 3, other, 1}, OF(0, 2, 2)};
+    const struct priced_choice y[] = {OF(1, 2, 2)};
+    const struct priced_choice poor[] = {OF(1, 2, 0.5)};
+    struct priced_item items[] = {{x, 2, PRICED_NONE}, {y, 1, PRICED_NONE}};
+    const int capacity[] = {2, 2};
+    const struct priced_problem problem = {items, 2, capacity, 2};
+    struct priced_result result = solve(&problem, exact, 0);
+    assert_true(fabs(result.value - 4) < 1e-12 && result.gap < 1e-9);
+    items[1].choices = poor;
+    result = solve(&problem, exact, 0);
+    assert_true(fabs(result.value - 3) < 1e-12 && result.gap < 1e-9);
+}
+
+/* The choice of two pools takes less of the first than the other one, which is
+ * worth as much, but some of the second: neither is left out, whichever pool is
+ * full. */
+static void a_choice_of_two_pools_is_not_left_out_for_one_of_one(void **unused)
+{
+    (void)unused;
+    const struct priced_take other[] = {{1, 1}};
+    const struct priced_choice x[] = {OF(0, 2, 1), {0, 1, 1, other, 1}};
+    const struct priced_item items[] = {{x, 2, PRICED_NONE}};
+    const int first_full[] = {1, 1}, second_full[] = {2, 0};
+    const struct priced_problem one = {items, 1, first_full, 2};
+    const struct priced_problem two = {items, 1, second_full, 2};
+    assert_true(solve(&one, exact, 0).value == 1);
+    assert_true(solve(&two, exact, 0).value == 1);
+}
+
+/* A pinned choice of two pools leaves 1 of each; y needs 2 of either. */
+static void a_pinned_choice_takes_from_all_its_pools(void **unused)
+{
+    (void)unused;
+    const struct priced_take other[] = {{1, 2}};
+    const struct priced_choice x[] = {{0, 2, -1, other, 1}};
+    const struct priced_choice y[] = {OF(0, 2, 5), OF(1, 2, 5), OF(1, 1, 1)};
+    const struct priced_item items[] = {{x, 1, 0}, {y, 3, PRICED_NONE}};
+    const int capacity[] = {3, 3}, too_few[] = {3, 1};
+    const struct priced_problem problem = {items, 2, capacity, 2};
+    const struct priced_problem tight = {items, 2, too_few, 2};
+    struct arena scratch = {0};
+    struct priced_result result = solve(&problem, exact, 0);
+    int chosen[2];
+    assert_true(result.value == 0);
+    assert_false(priced_solve(&tight, &exact, &scratch, chosen, &result));
+    arena_release(&scratch);
+}
+
 static void pins_that_do_not_fit_are_refused(void **unused)
 {
     (void)unused;
-    const struct priced_choice x[] = {{0, 3, 1}};
+    const struct priced_choice x[] = {OF(0, 3, 1)};
     const struct priced_item items[] = {{x, 1, 0}, {x, 1, 0}};
     const int capacity[] = {5};
     const struct priced_problem problem = {items, 2, capacity, 1};
@@ -167,7 +232,8 @@ static void pins_that_do_not_fit_are_refused(void **unused)
 static void nothing_to_choose_is_worth_nothing(void **unused)
 {
     (void)unused;
-    const struct priced_choice poor[] = {{0, 1, 0}, {0, 1, -2}, {0, 9, 5}};
+    const struct priced_choice poor[] = {OF(0, 1, 0), OF(0, 1, -2),
+                                         OF(0, 9, 5)};
     const struct priced_item items[] = {{poor, 3, PRICED_NONE},
                                         {poor, 0, PRICED_NONE}};
     const int capacity[] = {4};
@@ -182,7 +248,7 @@ static void nothing_to_choose_is_worth_nothing(void **unused)
 static void ties_go_to_the_first(void **unused)
 {
     (void)unused;
-    const struct priced_choice x[] = {{0, 2, 1}, {0, 2, 1}};
+    const struct priced_choice x[] = {OF(0, 2, 1), OF(0, 2, 1)};
     const struct priced_item items[] = {{x, 2, PRICED_NONE},
                                         {x, 2, PRICED_NONE}};
     const int capacity[] = {2};
@@ -198,7 +264,24 @@ static void ties_go_to_the_first(void **unused)
 
 /* ---- trying all ---- */
 
-static void draw_tiny(struct instance *out, struct rng *rng)
+/* Gives a choice units of other pools besides its own: 0, 1 or 2 of them. */
+static void draw_more(struct instance *out, struct rng *rng, int i, int c,
+                      int most_units)
+{
+    struct priced_choice *choice = &out->choices[i][c];
+    int npools = out->problem.npools;
+    int from = (int)rng_below(rng, (uint64_t)npools);
+    int n = (int)rng_below(rng, MORE + 1);
+    choice->more = out->more[i][c];
+    for (int p = 0; p < npools && choice->nmore < n; p++) {
+        int pool = (from + p) % npools;
+        if (pool != choice->pool)
+            out->more[i][c][choice->nmore++] = (struct priced_take){
+                pool, 1 + (int)rng_below(rng, (uint64_t)most_units)};
+    }
+}
+
+static void draw_tiny(struct instance *out, struct rng *rng, bool is_mixed)
 {
     out->problem =
         (struct priced_problem){out->items, 1 + (int)rng_below(rng, 6),
@@ -211,10 +294,12 @@ static void draw_tiny(struct instance *out, struct rng *rng)
             out->choices[i], (int)rng_below(rng, 5), PRICED_NONE};
         for (int c = 0; c < out->items[i].nchoices; c++) {
             double value = 4 * rng_unit(rng) - 0.5;
-            out->choices[i][c] = (struct priced_choice){
+            out->choices[i][c] = (struct priced_choice)OF(
                 (int)rng_below(rng, (uint64_t)out->problem.npools),
                 1 + (int)rng_below(rng, 6),
-                is_rough ? nearbyint(2 * value) / 2 : value};
+                is_rough ? nearbyint(2 * value) / 2 : value);
+            if (is_mixed)
+                draw_more(out, rng, i, c, 4);
         }
         if (out->items[i].nchoices > 0 && rng_below(rng, 6) == 0)
             out->items[i].pinned =
@@ -262,9 +347,8 @@ static void expect_best(const struct instance *instance, uint64_t seed)
                  (unsigned long long)seed, result.value, best, result.bound);
 }
 
-static void tiny_problems_are_solved_as_well_as_by_trying_all(void **unused)
+static void try_tiny(bool is_mixed)
 {
-    (void)unused;
     static struct instance instance;
     for (uint64_t seed = 1; seed <= (is_quick()                    ? 200
                                      : getenv("FIRN_SOAK") != NULL ? 3000
@@ -272,17 +356,42 @@ static void tiny_problems_are_solved_as_well_as_by_trying_all(void **unused)
          seed++) {
         struct rng rng;
         rng_seed(&rng, seed);
-        draw_tiny(&instance, &rng);
+        draw_tiny(&instance, &rng, is_mixed);
         expect_best(&instance, seed);
     }
 }
 
+static void tiny_problems_are_solved_as_well_as_by_trying_all(void **unused)
+{
+    (void)unused;
+    try_tiny(false);
+}
+
+static void so_are_tiny_problems_with_choices_of_several_pools(void **unused)
+{
+    (void)unused;
+    try_tiny(true);
+}
+
 /* ---- against cbc ---- */
+
+/* Every third choice of a job takes other types besides, and is worth more for
+ * each GPU that it has so. */
+static void mix_types(struct instance *out, struct rng *rng, int i)
+{
+    for (int c = 0; c < out->items[i].nchoices; c += 3) {
+        struct priced_choice *choice = &out->choices[i][c];
+        draw_more(out, rng, i, c, 8);
+        for (int m = 0; m < choice->nmore; m++)
+            choice->value += 0.05 * rng_unit(rng) * choice->more[m].units;
+    }
+}
 
 /* Jobs on 6 x 4, 2 x 8 and 3 x 8 GPUs of three types, as Sia has them: 1.1
  * less rate^-0.5, in steps of 0.01 every other time, few GPUs allowed to new
  * ones, held configurations undamped. */
-static void draw_jobs(struct instance *out, struct rng *rng, int njobs)
+static void draw_jobs(struct instance *out, struct rng *rng, int njobs,
+                      bool is_mixed)
 {
     static const int node[] = {4, 8, 8}, total[] = {24, 16, 24};
     bool is_rough = rng_below(rng, 2) == 0;
@@ -299,10 +408,13 @@ static void draw_jobs(struct instance *out, struct rng *rng, int njobs)
                 double rate = speed * fm_pow(g, power) * damp + 1e-3;
                 double cost = g > most ? 100 : fm_pow(rate, -0.5);
                 cost = is_rough ? nearbyint(100 * cost) / 100 : cost;
-                out->choices[i][n++] = (struct priced_choice){p, g, 1.1 - cost};
+                out->choices[i][n++] =
+                    (struct priced_choice)OF(p, g, 1.1 - cost);
             }
         }
         out->items[i] = (struct priced_item){out->choices[i], n, PRICED_NONE};
+        if (is_mixed)
+            mix_types(out, rng, i);
         if (i < 6 && rng_below(rng, 3) == 0)
             out->items[i].pinned = (int)rng_below(rng, 3);
     }
@@ -311,7 +423,7 @@ static void draw_jobs(struct instance *out, struct rng *rng, int njobs)
 /* The problem as a program for cbc, built independently of priced.c. */
 struct program {
     struct milp_col cols[ITEMS * CHOICES];
-    struct milp_term terms[2 * ITEMS * CHOICES];
+    struct milp_term terms[(2 + MORE) * ITEMS * CHOICES];
     struct milp_row rows[ITEMS + POOLS];
     struct milp milp;
 };
@@ -336,18 +448,24 @@ static void make_program(struct program *out,
                                  out->terms + nterms, 0};
         int col = 0;
         for (int i = 0; i < problem->nitems; i++)
-            for (int c = 0; c < problem->items[i].nchoices; c++, col++)
-                if (problem->items[i].choices[c].pool == p) {
-                    out->terms[nterms++] = (struct milp_term){
-                        col, problem->items[i].choices[c].units};
-                    row->nterms++;
-                }
+            for (int c = 0; c < problem->items[i].nchoices; c++, col++) {
+                const struct priced_choice *choice =
+                    &problem->items[i].choices[c];
+                int units = choice->pool == p ? choice->units : 0;
+                for (int m = 0; m < choice->nmore; m++)
+                    units +=
+                        choice->more[m].pool == p ? choice->more[m].units : 0;
+                if (units == 0)
+                    continue;
+                out->terms[nterms++] = (struct milp_term){col, units};
+                row->nterms++;
+            }
     }
     out->milp = (struct milp){out->cols, ncols, out->rows, nrows};
 }
 
 /* False when there is no cbc. It stops at improvements below 1e-5. */
-static bool compare_with_cbc(uint64_t seed)
+static bool compare_with_cbc(uint64_t seed, bool is_mixed)
 {
     static struct instance instance;
     static struct program program;
@@ -356,7 +474,7 @@ static bool compare_with_cbc(uint64_t seed)
     struct cbc cbc = {.deadline_s = 300};
     struct rng rng;
     rng_seed(&rng, seed);
-    draw_jobs(&instance, &rng, 4 + (int)rng_below(&rng, 37));
+    draw_jobs(&instance, &rng, 4 + (int)rng_below(&rng, 37), is_mixed);
     make_program(&program, &instance.problem);
     enum cbc_answer how = cbc_solve(&cbc, &program.milp, &scratch, x);
     arena_release(&scratch);
@@ -375,15 +493,26 @@ static bool compare_with_cbc(uint64_t seed)
     return true;
 }
 
-static void cbc_finds_nothing_better(void **unused)
+static void compare_many(bool is_mixed, uint64_t usually)
 {
-    (void)unused;
-    uint64_t n = is_quick() ? 8 : getenv("FIRN_SOAK") != NULL ? 300 : 35;
+    uint64_t n = is_quick() ? 8 : getenv("FIRN_SOAK") != NULL ? 300 : usually;
     for (uint64_t seed = 1; seed <= n; seed++)
-        if (!compare_with_cbc(seed)) {
+        if (!compare_with_cbc(seed, is_mixed)) {
             print_message("cbc is not installed\n");
             skip();
         }
+}
+
+static void cbc_finds_nothing_better(void **unused)
+{
+    (void)unused;
+    compare_many(false, 35);
+}
+
+static void cbc_finds_nothing_better_of_several_pools(void **unused)
+{
+    (void)unused;
+    compare_many(true, 12);
 }
 
 /* With the search switched off some gaps stay; then cbc is asked. */
@@ -401,7 +530,7 @@ static void cbc_is_asked_above_the_gap_only(void **unused)
         const struct priced_limits limits = {0, 0};
         int chosen[ITEMS];
         rng_seed(&rng, seed);
-        draw_jobs(&instance, &rng, 12);
+        draw_jobs(&instance, &rng, 12, seed % 2 == 0);
         alone = solve(&instance.problem, limits, seed);
         assert_true(priced_solve_or_ask(&instance.problem, &limits, 0.004,
                                         &missing, &scratch, chosen, &without));
@@ -442,7 +571,7 @@ static void forty_jobs_take_less_than_a_millisecond(void **unused)
         for (uint64_t seed = 10 * ten; seed < 10 * ten + 10; seed++) {
             struct rng rng;
             rng_seed(&rng, seed);
-            draw_jobs(&instance, &rng, 40);
+            draw_jobs(&instance, &rng, 40, false);
             solve(&instance.problem, (struct priced_limits){1e-4, 20000}, seed);
         }
         least_s = fmin(least_s, (clock_cpu_s() - begin_s) / 10);
@@ -457,11 +586,16 @@ int main(void)
         cmocka_unit_test(a_small_problem_is_solved),
         cmocka_unit_test(an_item_gives_way_to_another_pool),
         cmocka_unit_test(a_pinned_item_keeps_its_choice),
+        cmocka_unit_test(a_choice_takes_from_two_pools),
+        cmocka_unit_test(a_choice_of_two_pools_is_not_left_out_for_one_of_one),
+        cmocka_unit_test(a_pinned_choice_takes_from_all_its_pools),
         cmocka_unit_test(pins_that_do_not_fit_are_refused),
         cmocka_unit_test(nothing_to_choose_is_worth_nothing),
         cmocka_unit_test(ties_go_to_the_first),
         cmocka_unit_test(tiny_problems_are_solved_as_well_as_by_trying_all),
+        cmocka_unit_test(so_are_tiny_problems_with_choices_of_several_pools),
         cmocka_unit_test(cbc_finds_nothing_better),
+        cmocka_unit_test(cbc_finds_nothing_better_of_several_pools),
         cmocka_unit_test(cbc_is_asked_above_the_gap_only),
         cmocka_unit_test(forty_jobs_take_less_than_a_millisecond),
     };

@@ -96,6 +96,48 @@ static void elastic_jobs_share_the_gpus(void **unused)
     scene_free(scene);
 }
 
+/* ---- several types ---- */
+
+#define TWO_TYPES "1 node x 2 gpus of v100; 1 node x 2 gpus of t4; "
+
+static void a_job_has_several_types_where_none_has_enough(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(TWO_TYPES "A wants 4 from 1 to 4", NULL);
+    expect(scene, 0, "A: n0[0-1] n1[0-1]");
+    expect(scene, 1, "A: n0[0-1] n1[0-1]");
+    scene_free(scene);
+    scene = open_scene(TWO_TYPES "A wants 4 from 1 to 4", "firn.mixed=no");
+    expect(scene, 0, "A: n0[0-1]");
+    scene_free(scene);
+}
+
+/* A holds all GPUs of both types; B, which is short, can use the T4s only. */
+static void a_mixed_job_gives_back_the_gpus_of_one_type(void **unused)
+{
+    (void)unused;
+    struct scene *scene =
+        open_scene(TWO_TYPES "A wants 4 from 1 to 4 for 100000", NULL);
+    expect(scene, 0, "A: n0[0-1] n1[0-1]");
+    scene_submit(scene, "B wants 2 for 500 types t4");
+    expect(scene, 3000, "A: n0[0-1]  B: n1[0-1]");
+    scene_done(scene, "B");
+    expect(scene, 6000, "A: n0[0-1] n1[0-1]");
+    scene_free(scene);
+}
+
+/* Both GPUs are worth more to A, which is short, than one of them to B. Were
+ * the mix made after the assignment, B would have that GPU. */
+static void a_mix_is_chosen_before_a_longer_job(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 1 gpus of v100; 1 node x 1 gpus of t4; "
+                       "A wants 2 from 1 to 2 for 1000; B wants 1 for 100000";
+    struct scene *scene = open_scene(text, NULL);
+    expect(scene, 0, "A: n0[0] n1[0]  B: -");
+    scene_free(scene);
+}
+
 /* With `resize=no` a job has what it asked for. */
 static void a_freedom_can_be_switched_off(void **unused)
 {
@@ -664,6 +706,9 @@ int main(void)
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_guest_keeps_its_place),
+        cmocka_unit_test(a_job_has_several_types_where_none_has_enough),
+        cmocka_unit_test(a_mixed_job_gives_back_the_gpus_of_one_type),
+        cmocka_unit_test(a_mix_is_chosen_before_a_longer_job),
         cmocka_unit_test(a_freedom_can_be_switched_off),
         cmocka_unit_test(a_job_that_got_no_gpu_runs_beside_another),
         cmocka_unit_test(a_slow_pair_is_refused_where_the_host_can_shrink),
