@@ -188,11 +188,13 @@ static const struct {
     {"themis", "firn-keep policy themis 1\n120.5\n60\n1\n"},
     {"sia", "firn-keep policy sia 1\n1\n60\n"},
     {"firn",
-     "firn-keep policy firn 3\n1\n60\n-1\n3\n0\n1\n0\n5\n1\n1\n6:bert\n"
+     "firn-keep policy firn 4\n1\n60\n-1\n3\n0\n1\n0\n5\n1\n1\n6:bert\n"
      "u\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n2\n500\n0\n0\n0\n0\n0\n0\n0\n"
      "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n"
      "0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n"
-     "1\n3:qqp\n7\n1.5\n20\n0\n0\n1\n9\n0\n-1\n4\n1\n30\n400\n15\n"
+     "1\n3:qqp\n7\n1.5\n20\n0\n"
+     "3\n5\n10\n30\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n0\n"
+     "0\n1\n9\n0\n-1\n4\n1\n30\n400\n15\n"
      "1\n8\n4\n30\n1\n130\n0\n4\n"},
     {"rubick", "firn-keep policy rubick 1\n1\n60\n"},
     {"ymir", "firn-keep policy ymir 1\n1\n120\n2\n3\n7\n1.25\n1\n4\n9\n0.5\n"
