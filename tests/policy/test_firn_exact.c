@@ -172,7 +172,9 @@ static void a_decision_is_within_one_percent_of_the_best(void **unused)
                       seen.n, seen.mixed, seen.worst);
     arena_release(&seen.scratch);
     if (!seen.is_missing)
-        assert_true(seen.n > 0 && seen.mixed > 0 && seen.worst >= 0.99);
+        assert_true(seen.n > 0 && seen.worst >= 0.99);
+    if (!seen.is_missing && trials(8) >= 8)
+        assert_true(seen.mixed > 0);
 }
 
 int main(void)
