@@ -71,7 +71,7 @@ static const struct firn_option options[] = {
                 "the same for jobs that run on one number of GPUs only"),
     FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "2400", 1, 1e9,
                 "the most seconds over which a restart must pay"),
-    FIRN_NUMBER(struct one, rules.horizon_jobs, "horizon-jobs", "6", 0, 1e9,
+    FIRN_NUMBER(struct one, rules.horizon_jobs, "horizon-jobs", "10", 0, 1e9,
                 "and the most arrivals of jobs on 64 GPUs; 0: any number"),
     FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),

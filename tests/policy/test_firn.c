@@ -328,9 +328,9 @@ static int disturb(int njobs, double every_s, int wants, double until_s,
 }
 
 /* A job comes every 15 s and takes two GPUs for 5 s. Twice the GPUs make A 1.69
- * times as fast. Over the 90 s in which six jobs come, a restart of 30 s leaves
- * 0.75 of that, and what A holds counts 1 + 3 x 0.25: A does not grow once the
- * rate is known, but again after the last job. */
+ * times as fast. Over the 150 s in which ten jobs come, a restart of 30 s
+ * leaves 5/6 of that, and what A holds counts 1 + 3 x 1/6: A does not grow once
+ * the rate is known, but again after the last job. */
 static void a_job_does_not_grow_while_others_come_all_the_time(void **unused)
 {
     (void)unused;
