@@ -167,8 +167,9 @@ static bool measure_growth(const char *firn, const char *folder)
                     600, "s");
     measure_at_most("firn, 100000 GPUs, 10^6 elastic jobs: memory",
                     got[2].peak_mib, 4096, "MiB");
-    measure_tell("firn, cost per job at 100000 / 1000 GPUs",
-                 got[2].cpu_s / 100 / got[0].cpu_s, "x");
+    /* With a walk over all running jobs in each decision it is above 0.5. */
+    measure_at_most("firn, cost per job at 100000 / 1000 GPUs",
+                    got[2].cpu_s / 100 / got[0].cpu_s, 0.2, "x");
     return true;
 }
 

@@ -95,10 +95,16 @@ struct trials {
     bool is_on[ONE_TASKS];
 };
 
+/* Looks at all running jobs, and so only where a seat may use the answer. */
 static void find_trials(const struct one_round *round, struct trials *trials)
 {
-    const struct firn_job *const *running = firn_view_running(round->view);
     *trials = (struct trials){0};
+    size_t k = 0;
+    while (k < round->n && !may_follow(round, round->seats[k].job))
+        k++;
+    if (k == round->n)
+        return;
+    const struct firn_job *const *running = firn_view_running(round->view);
     for (size_t i = 0; i < round->view->nrunning; i++) {
         const struct firn_job *job = running[i];
         struct firn_after after;
