@@ -106,9 +106,9 @@ struct track {
     double last_step_s;    /* when it reported its last step; 0: it has not */
     int64_t start_attempt; /* the last whose start was measured */
     struct clocked pace;
-    bool was_beside; /* trained beside another job in the open attempt */
-    double turn;     /* of the time, in a training of two; 0: not known */
-    double best;     /* metric in that, and the epoch that had it */
+    bool is_alone; /* in the open attempt, from its first second on */
+    double turn;   /* of the time, in a training of two; 0: not known */
+    double best;   /* metric in that, and the epoch that had it */
     uint64_t best_epoch;
     int64_t warned_attempt; /* of its time limit: loop_limits.c */
     double idle_since_s;    /* no GPU was used since */

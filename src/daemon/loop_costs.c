@@ -14,8 +14,9 @@
  *             the step time in the last report before
  *
  *   CLOCK     at DONE, its rate by reported step times over that by the clock
- *   ESTIMATE  at DONE, what it would have taken from its start to its end with
- *             what it asked for, alone, over the duration that its user gave
+ *   ESTIMATE  at DONE, what it took from its start to its end with what it
+ * asked for, alone, or would have taken by its last rate, over the duration
+ * that its user gave
  *
  * livecosts.c keeps the means, by application; the meta entry "costs" of the
  * state file has them over a restart of firnd, and "slowdowns" those of pairs
@@ -140,9 +141,29 @@ static void begins_at(struct loop *loop, const struct track *track, double at_s)
                      dock_now_s(&loop->dock));
 }
 
-void loop_costs_opened(struct loop *loop, const struct live_job *job,
-                       const struct track *track)
+/* Is no other job on its GPUs? One that is there is alone no more. */
+static bool has_gpus_alone(struct loop *loop, const struct track *track)
 {
+    const struct firn_alloc *gpus = &track->granted;
+    const struct state *state = round_state(loop->desk.round);
+    bool is_alone = gpus->how.merged_with == FIRN_NO_JOB;
+    if (!gpus->is_shared)
+        return is_alone;
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        struct track *other =
+            desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
+        if (sj->job.id == track->round_id || other == NULL ||
+            !firn_alloc_overlaps(&sj->job.held, gpus))
+            continue;
+        is_alone = other->is_alone = false;
+    }
+    return is_alone;
+}
+
+void loop_costs_opened(struct loop *loop, const struct live_job *job,
+                       struct track *track)
+{
+    track->is_alone = has_gpus_alone(loop, track);
     double start_s =
         livecosts_mean(loop->desk.costs, app_of(job), LIVECOST_START);
     if (start_s > 0)
@@ -244,6 +265,7 @@ void loop_costs_resized(struct loop *loop, const struct live_job *job,
         loop_costs_ordered(loop, job, track);
         return;
     }
+    track->is_alone = false; /* not on the same GPUs from its start on */
     livecosts_add(costs, app, LIVECOST_PAUSE, event->pause_s);
     livecosts_add(costs, app, LIVECOST_PREPARE, event->prepare_s);
     if (change.nreports > 0 && change.usual_step_s > 0)
@@ -252,30 +274,42 @@ void loop_costs_resized(struct loop *loop, const struct live_job *job,
             fmax(change.sum_s / change.nreports / change.usual_step_s, 1));
 }
 
-/* What the duration that its user gave was wrong by: by its last rate alone, on
- * the GPUs it asked for. */
+/* From its start to its end, without a prepared start. */
+static double whole_s(const struct loop *loop, const struct live_job *job,
+                      const struct track *track)
+{
+    double all_s = dock_now_s(&loop->dock) - track->opened_s;
+    double start_s =
+        livecosts_mean(loop->desk.costs, app_of(job), LIVECOST_START);
+    return track->prepared_s > 0 && job->first_step_s > 0
+               ? all_s + fmax(start_s - job->first_step_s, 0)
+               : all_s;
+}
+
+/* What the duration that its user gave was wrong by, on the GPUs it asked for:
+ * by the clock where one attempt had them alone, else by its last rate alone.
+ */
 static void judge_estimate(struct loop *loop, const struct live_job *job,
                            const struct track *track)
 {
     const struct firn_job *in_round = desk_job(&loop->desk, track);
     const struct clocked *pace = &track->pace;
-    if (pace->attempt != job->attempt || !(pace->rate > 0) ||
-        pace->beside > 0) /* beside another job */
-        return;
-    if (track->rate > 0)
-        livecosts_add(loop->desk.costs, app_of(job), LIVECOST_CLOCK,
+    struct livecosts *costs = loop->desk.costs;
+    bool has_pace =
+        pace->attempt == job->attempt && pace->rate > 0 && pace->beside == 0;
+    bool is_whole = job->attempt == 1 && track->is_alone;
+    if (has_pace && track->rate > 0)
+        livecosts_add(costs, app_of(job), LIVECOST_CLOCK,
                       fmax(track->rate / pace->rate, 1));
-    if (!(job->ask.duration_s > 0) ||
+    if (!(has_pace || is_whole) || !(job->ask.duration_s > 0) ||
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
         (in_round == NULL && job->ask.is_elastic))
         return;
-    struct livecosts *costs = loop->desk.costs;
     double around_s =
         fmax(livecosts_mean(costs, app_of(job), LIVECOST_START), 0) +
         fmax(livecosts_mean(costs, app_of(job), LIVECOST_END), 0);
-    double all_s = track->duration_s / pace->rate + around_s;
-    if (job->attempt == 1 && !track->was_beside) /* with slow first steps */
-        all_s = dock_now_s(&loop->dock) - track->opened_s;
+    double all_s = is_whole ? whole_s(loop, job, track) /* slow first steps */
+                            : track->duration_s / pace->rate + around_s;
     livecosts_add(costs, app_of(job), LIVECOST_ESTIMATE,
                   all_s / job->ask.duration_s);
 }
@@ -353,8 +387,6 @@ void loop_costs_paced(struct loop *loop, const struct live_job *job,
     firn_job_id beside = beside_now(&loop->desk, track, in_round, &slowdown);
     bool is_other = pace->attempt != job->attempt || pace->ngpus != ngpus ||
                     loop_costs_is_changing(track);
-    track->was_beside =
-        beside != 0 || (pace->attempt == job->attempt && track->was_beside);
     if (is_other || pace->beside != beside) {
         *pace = (struct clocked){.attempt = job->attempt,
                                  .ngpus = ngpus,

@@ -330,7 +330,7 @@ void loop_costs_ordered(struct loop *loop, const struct live_job *job,
                         struct track *track);
 /* An attempt was opened: the round knows when its training will begin. */
 void loop_costs_opened(struct loop *loop, const struct live_job *job,
-                       const struct track *track);
+                       struct track *track);
 /* Its process is there. */
 void loop_costs_begun(struct loop *loop, struct track *track,
                       double prepared_s);

@@ -282,6 +282,48 @@ what_a_duration_was_wrong_by_is_that_of_the_users_word(void **unused)
     loopscene_close(&s);
 }
 
+/* It never said how fast it went; it took 40 of 100 s. */
+static void a_duration_is_judged_without_reports(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 40);
+    loopscene_done(&s, "a");
+    double wrong =
+        livecosts_own_mean(s.loop->desk.costs, "mine", LIVECOST_ESTIMATE);
+    assert_true(fabs(wrong - 0.4) < 0.02);
+    loopscene_close(&s);
+}
+
+/* Both on one GPU: what they take says nothing about a job alone, not even of
+ * the one that stays behind. */
+static void no_duration_is_judged_of_jobs_on_shared_gpus(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    loopscene_submit(&s, "a", SHARED "duration: 100s");
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", SHARED "duration: 100s");
+    loopscene_pass(&s, 40);
+    assert_non_null(strstr(loopscene_text(&s), "b running n0[0]~"));
+    loopscene_done(&s, "a");
+    loopscene_pass(&s, 40);
+    loopscene_done(&s, "b");
+    assert_true(
+        livecosts_own_mean(s.loop->desk.costs, "mine", LIVECOST_ESTIMATE) < 0);
+    loopscene_submit(&s, "c", SHARED "duration: 100s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 70);
+    loopscene_done(&s, "c");
+    assert_true(livecosts_own_mean(s.loop->desk.costs, "mine",
+                                   LIVECOST_ESTIMATE) > 0.6);
+    loopscene_close(&s);
+}
+
 /* Users of the application said a fifth of what their jobs took: 100 s are 500,
  * and a job that has run for 300 of them is not late. */
 static void
@@ -389,6 +431,8 @@ int main(void)
         CASE(a_users_duration_has_the_start_and_the_end_in_it),
         CASE(two_jobs_end_side_by_side),
         CASE(what_a_duration_was_wrong_by_is_that_of_the_users_word),
+        CASE(a_duration_is_judged_without_reports),
+        CASE(no_duration_is_judged_of_jobs_on_shared_gpus),
         CASE(the_end_of_a_job_counts_from_its_last_step),
         CASE(the_round_knows_when_a_started_job_begins_to_train),
         CASE(a_dry_run_has_the_forecasts_of_the_round),
