@@ -112,7 +112,7 @@ class Trainers:
 
     apps = {"small": (20, 400, 1, 6, 12), "medium": (30, 600, 1, 6, 14),
             "large": (40, 800, 1, 6, 16), "wide": (60, 700, 2, 3, 5)}
-    alone, beside = 4, 6  # epochs of a job that something is measured with
+    beside = 6  # epochs of a job that something is measured with
 
     def __init__(self, args, folder):
         self.program = os.path.abspath(os.path.join(args.bin, "examples/cnn"))
@@ -128,6 +128,13 @@ class Trainers:
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
                 "--start", str(start), "--turns", self.turns, "--quiet", "1"]
 
+    def lone_units(self, app):
+        del app
+        return (4,)
+
+    def learn(self, app, took_s):
+        """Its users know how long it takes."""
+
     def training_s(self, job):
         """Seconds of a GPU, from the first step to the last."""
         return job.units * 16 * self.apps[job.app][0] * 1e-3
@@ -141,7 +148,8 @@ class Trainers:
 class Torch:
     """PyTorch jobs of bench/gpu/mixed_job.py: model, steps a second as a user
     may guess them, and the least and most steps. All are small: four of them at
-    a time do not fill a large GPU."""
+    a time do not fill a large GPU. In the queue users go by what the two jobs of
+    the application took that ran alone before."""
 
     apps = {"cnn": ("cnn", 300, 1, 800, 2400),
             "resnet": ("resnet18", 100, 1, 250, 700)}
@@ -150,7 +158,8 @@ class Torch:
         del folder
         self.device = args.device
         self.scale = 1 if args.device == "cuda" else 0.05
-        self.alone, self.beside = 250 * self.scale, 700 * self.scale
+        self.beside = 700 * self.scale
+        self.lines = {}  # by application: seconds of a start, of a step
         if args.device == "cpu":
             self.apps = {app: (row[0], row[1] * 0.2) + tuple(
                 [1] + [n * self.scale for n in row[3:]]) for app, row in self.apps.items()}
@@ -168,8 +177,18 @@ class Torch:
         del job
         return float("nan")  # not known
 
+    def lone_units(self, app):
+        return self.apps[app][3:]
+
+    def learn(self, app, took_s):
+        """What jobs of lone_units() took, from start to end."""
+        least, most = self.apps[app][3:]
+        step_s = max(took_s[1] - took_s[0], 0) / (most - least)
+        self.lines[app] = (took_s[0] - step_s * least, step_s)
+
     def alone_s(self, job):
-        return 6 + job.units / self.apps[job.app][1]
+        start_s, step_s = self.lines.get(job.app, (6, 1 / self.apps[job.app][1]))
+        return start_s + job.units * step_s
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -223,9 +242,15 @@ def warm_up(args, kind, folder, ngpus):
     alone, then, under a policy that shares GPUs, each pair of them."""
     firnd = Firnd(args, "sjf-ffs", folder)
     number = 0
-    for app in sorted(kind.apps):
-        firnd.call("POST", "/jobs", yaml_of(kind, Job(f"warm-{app}", app, kind.alone, 0)))
+    lone = [(app, nth, units) for app in sorted(kind.apps)
+            for nth, units in enumerate(kind.lone_units(app))]
+    for app, nth, units in lone:
+        firnd.call("POST", "/jobs", yaml_of(kind, Job(f"warm-{app}-{nth}", app, units, 0)))
     wait_all(firnd, args, "jobs alone", lambda state: state == "succeeded")
+    took_s = {job["name"]: job["ended_s"] - job["started_s"]
+              for job in firnd.get("/jobs?limit=1000")["jobs"]}
+    for app in sorted(kind.apps):
+        kind.learn(app, [took_s[f"warm-{app}-{nth}"] for a, nth, _ in lone if a == app])
     for _ in range(args.pair_rounds):
         pairs = missing_pairs(firnd, kind)[:ngpus]
         if not pairs:
@@ -381,11 +406,13 @@ def arguments():
 
 
 def since_warm_up(firnd):
-    """Seconds since the last job of the warm-up was submitted: in this time come all
-    jobs of the queue and none of the warm-up, even if the question is asked late."""
+    """Seconds since the middle of the time between the last submit of the warm-up and
+    the first of the queue: firn whatif counts in seconds and may be asked late, but
+    still has all jobs of the queue and none of the warm-up."""
     listed = firnd.get("/jobs?limit=1000")["jobs"]
     last_s = max(job["submitted_s"] for job in listed if job["name"].startswith("warm-"))
-    return time.time() - last_s - 0.1
+    first_s = min(job["submitted_s"] for job in listed if job["submitted_s"] > last_s)
+    return time.time() - (last_s + first_s) / 2
 
 
 def one_policy(args, policy, kind, root):
