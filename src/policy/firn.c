@@ -10,7 +10,7 @@
  * and r / e the GPUs' worth of work that a way does in a second (firn_worth.c).
  * At every event the policy takes the choice for each job that maximises
  *
- *     sum over jobs of   x^-alpha  x  (r / e)  x  lasting
+ *     sum over jobs of   x^-alpha  x  m^-narrow  x  (r / e)  x  lasting
  *
  * such that no type has more GPUs than it has. The argument: were alpha 1, a
  * unit of work done would count by 1 / x, the share of the job's rest that it
@@ -19,17 +19,20 @@
  * second half of a big share does less than the first half of a small one, and
  * the optimal shares are proportional to a power of the rank (heSRPT, Berg et
  * al., SIGMETRICS 2020). A power of x between 0 and 1 has both properties:
- * short jobs before long ones, and no job alone. Jobs of one size have another
- * power (firn_worth.c). `lasting` is the part of the horizon that a restart
- * leaves, and a bonus for what is held: most changes that look better by less
- * than a restart are undone by the next event.
+ * short jobs before long ones, and no job alone. m is the most GPUs' worth of
+ * work that the job can do in a second: one that can use few GPUs cannot catch
+ * up later. Jobs of one size have another power (firn_worth.c). `lasting` is
+ * the part of the horizon that a restart leaves, and a bonus for what is held:
+ * most changes that look better by less than a restart are undone by the next
+ * event.
  *
  * What it knows of the work left: the option `knows` (firn_past.c).
  *
  * Options were chosen on the tuning traces of bench/one_policy.py, 17
  * workloads, by the geometric mean of the mean JCT over the best other
  * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; keep 1, 2, 3: 0.919,
- * 0.916, 0.915. `horizon` and `horizon-jobs` were chosen later (firn_worth.c),
+ * 0.916, 0.915. `narrow` and with it alpha 0.3, `horizon` and `horizon-jobs`
+ * were chosen later (firn_worth.c), `turn` too (firn_due.c),
  * `share-min` on jobs of one GPU (firn_share.c). docs/policies.md has what each
  * freedom gains and the results on other traces.
  *
@@ -37,7 +40,8 @@
  *   wait      no job waits longer than `wait` times its wait under first come,
  *             first served (firn_due.c); a big gang has a reservation by that,
  *             and others use its GPUs until then
- *   restarts  no job is restarted more often in an hour, half of it at once
+ *   restarts  no job is restarted more often in an hour, half of it at once;
+ *             twice as often where restarts cost it nothing
  *   lost      no job loses a larger share of its time to restarts
  *
  * Parts: firn.h has the list.
@@ -65,10 +69,12 @@ static const char *const knows_names[] = {"forecast", "history", "service",
                                           NULL};
 
 static const struct firn_option options[] = {
-    FIRN_NUMBER(struct one, rules.alpha, "alpha", "0.35", 0, 4,
+    FIRN_NUMBER(struct one, rules.alpha, "alpha", "0.3", 0, 4,
                 "how much more a GPU counts for jobs with less work left"),
     FIRN_NUMBER(struct one, rules.alpha_rigid, "alpha-rigid", "1", 0, 4,
                 "the same for jobs that run on one number of GPUs only"),
+    FIRN_NUMBER(struct one, rules.narrow, "narrow", "0.35", 0, 4,
+                "how much more a GPU counts for jobs that can use few"),
     FIRN_NUMBER(struct one, rules.horizon_s, "horizon", "2400", 1, 1e9,
                 "the most seconds over which a restart must pay"),
     FIRN_NUMBER(struct one, rules.horizon_jobs, "horizon-jobs", "10", 0, 1e9,
@@ -129,7 +135,7 @@ static const struct firn_option options[] = {
                 "come, first served; 0: no bound"),
     FIRN_NUMBER(struct one, rules.wait_least_s, "wait-least", "10800", 0, 1e9,
                 "seconds that a job may wait whatever `wait` says"),
-    FIRN_NUMBER(struct one, rules.turn, "turn", "0.1", 1e-3, 1e3,
+    FIRN_NUMBER(struct one, rules.turn, "turn", "0.05", 1e-3, 1e3,
                 "a job that has waited so long keeps its GPUs for this share "
                 "of its wait"),
     FIRN_NUMBER(struct one, rules.due_share, "due-share", "0.5", 0, 1,

@@ -34,8 +34,8 @@ enum {
 };
 
 struct one_rules {
-    double alpha, alpha_rigid, horizon_s, horizon_jobs, keep, keep_queue,
-        weight;
+    double alpha, alpha_rigid, narrow, horizon_s, horizon_jobs, keep,
+        keep_queue, weight;
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
@@ -143,6 +143,7 @@ struct one_seat {
     double work;                /* GPU-seconds left in the most efficient way */
     double keep; /* restarts that a change must save besides its own */
     double cost_s, change_s; /* of a restart, of a change while it runs */
+    double full_s;           /* of a restart of which nothing is prepared */
     double prepare_s;  /* of a change while it runs: until new GPUs are used */
     double first_s;    /* of its first start, if that is to come */
     double start_s;    /* before it trains, where starts are charged */

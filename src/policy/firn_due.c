@@ -15,7 +15,12 @@
  * submission, and is not stopped before it has held GPUs for the share `turn`
  * of the time that it has waited. Then shorter jobs may have their turn again:
  * if long jobs that were due once could never be stopped, they would in the end
- * hold all GPUs and short ones would wait for hours. For a big gang this is a
+ * hold all GPUs and short ones would wait for hours. (A turn rarely is enough
+ * to end a job: it delays the others for little. Language models of up to 16
+ * GPUs on Sia's cluster, 4 tuning traces at load 0.8, mean JCT and 99th
+ * percentile over those with `turn` 0.1: 0.05 0.994 and 0.99, 0.03 0.987 and
+ * 0.97, no bound at all 0.987 and 0.97; 0.3 1.035 and 0.98, 1 1.108 and 0.92.
+ * On 21 other tuning workloads 0.03 to 0.1 are equal.) For a big gang this is a
  * reservation: the others use its GPUs until its time has come.
  *
  * So a job waits at most this bound for its first start, and in its life at

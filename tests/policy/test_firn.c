@@ -84,6 +84,21 @@ static void a_long_gang_does_not_go_before_a_short_job(void **unused)
     scene_free(scene);
 }
 
+/* A has half the work of B. On a third GPU it would do 0.68 of what one does, B
+ * on a second one 0.82. A can use four GPUs, B no more than two. */
+static void a_job_that_can_use_few_gpus_counts_more(void **unused)
+{
+    (void)unused;
+    const char *text = "1 node x 4 gpus; A wants 1 from 1 to 4 for 1400; "
+                       "B wants 1 from 1 to 2 for 3000";
+    struct scene *scene = open_scene(text, NULL);
+    expect(scene, 0, "A: n0[0-1]  B: n0[2-3]");
+    scene_free(scene);
+    scene = open_scene(text, "firn.narrow=0");
+    expect(scene, 0, "A: n0[0-2]  B: n0[3]");
+    scene_free(scene);
+}
+
 static void elastic_jobs_share_the_gpus(void **unused)
 {
     (void)unused;
@@ -306,6 +321,57 @@ static void a_job_is_restarted_no_more_often_than_allowed(void **unused)
     buf_release(&text);
     assert_in_range(few, 1, 3);
     assert_true(many > 10);
+}
+
+/* Short jobs take two GPUs from a and give them back. A restart costs 30 s; one
+ * that is prepared costs nothing, a resize without a stop 1 s. */
+static void a_restart_that_costs_little_counts_half(void **unused)
+{
+    static const struct {
+        int ahead_s;
+        bool resizes;
+        int most;
+    } cases[] = {{0, false, 9}, {30, false, 16}, {0, true, 16}};
+    (void)unused;
+    struct firn_buf text = {0};
+    buf_puts(&text, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                    "gpus_max\na,0,4,100000,1,4\n");
+    for (int i = 0; i < 30; i++)
+        buf_printf(&text, "s%d,%d,2,30,2,2\n", i, 50 + 100 * i);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct play play;
+        play_open(&play, "1x4:v100", text.at);
+        play.options.restart_s = 30;
+        play.options.ahead_s = cases[i].ahead_s;
+        play.options.resizes = cases[i].resizes;
+        play.options.resize_s = 1;
+        play.options.settings = (const char *[]){"firn.restarts=8"};
+        play.options.nsettings = 1;
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "a")->restarts, cases[i].most);
+        play_close(&play);
+    }
+    buf_release(&text);
+}
+
+/* b is shorter and needs all GPUs. To stop a costs 300 s, also where it could
+ * be resized in one. */
+static void a_job_that_resizes_is_not_stopped_sooner_than_others(void **unused)
+{
+    (void)unused;
+    for (int resizes = 0; resizes < 2; resizes++) {
+        struct play play;
+        play_open(&play, "1x4:v100",
+                  "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                  "gpus_max\na,0,4,2000,3,4\nb,100,4,1200,4,4\n");
+        play.options.restart_s = 300;
+        play.options.resizes = resizes;
+        play.options.resize_s = 1;
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "a")->restarts, 0);
+        assert_true(play_end(&play, "a") == 2000);
+        play_close(&play);
+    }
 }
 
 /* How often A, which could use all GPUs, starts while jobs of 5 s come that
@@ -703,6 +769,7 @@ int main(void)
         cmocka_unit_test(the_job_with_less_work_left_goes_first),
         cmocka_unit_test(without_alpha_length_does_not_count),
         cmocka_unit_test(a_long_gang_does_not_go_before_a_short_job),
+        cmocka_unit_test(a_job_that_can_use_few_gpus_counts_more),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_guest_keeps_its_place),
@@ -725,6 +792,8 @@ int main(void)
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
+        cmocka_unit_test(a_restart_that_costs_little_counts_half),
+        cmocka_unit_test(a_job_that_resizes_is_not_stopped_sooner_than_others),
         cmocka_unit_test(a_job_does_not_grow_while_others_come_all_the_time),
         cmocka_unit_test(a_job_that_was_restarted_often_grows_again_soon),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
