@@ -153,6 +153,34 @@ static void a_mix_is_chosen_before_a_longer_job(void **unused)
     scene_free(scene);
 }
 
+/* GPUs of one node slow each other down. */
+static double crowded(const struct firn_job *job, int gpus, int nodes)
+{
+    (void)job;
+    return sqrt(gpus) * (nodes > 1 ? 1.6 : 1);
+}
+
+/* On two nodes A is faster than on four GPUs of one; and on one GPU of each
+ * faster than on two of one. */
+static void what_a_job_holds_counts_by_its_rate_there(void **unused)
+{
+    static const struct {
+        const char *held, *after;
+    } cases[] = {{"n0[0-1]", "A: n0[0-3]"}, {"n0[0] n1[0]", "A: n0[0] n1[0]"}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct firn_buf text = {0};
+        buf_printf(&text,
+                   "2 nodes x 4 gpus; A wants 2 from 2 to 4 for 100000 on %s",
+                   cases[i].held);
+        struct scene *scene = open_scene(text.at, NULL);
+        scene->speed = crowded;
+        expect(scene, 1, cases[i].after);
+        scene_free(scene);
+        buf_release(&text);
+    }
+}
+
 /* With `resize=no` a job has what it asked for. */
 static void a_freedom_can_be_switched_off(void **unused)
 {
@@ -776,6 +804,7 @@ int main(void)
         cmocka_unit_test(a_job_has_several_types_where_none_has_enough),
         cmocka_unit_test(a_mixed_job_gives_back_the_gpus_of_one_type),
         cmocka_unit_test(a_mix_is_chosen_before_a_longer_job),
+        cmocka_unit_test(what_a_job_holds_counts_by_its_rate_there),
         cmocka_unit_test(a_freedom_can_be_switched_off),
         cmocka_unit_test(a_job_that_got_no_gpu_runs_beside_another),
         cmocka_unit_test(a_slow_pair_is_refused_where_the_host_can_shrink),
