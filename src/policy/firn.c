@@ -79,6 +79,9 @@ static const struct firn_option options[] = {
                 "the most seconds over which a restart must pay"),
     FIRN_NUMBER(struct one, rules.horizon_jobs, "horizon-jobs", "10", 0, 1e9,
                 "and the most arrivals of jobs on 64 GPUs; 0: any number"),
+    FIRN_NUMBER(struct one, rules.horizon_past, "horizon-past", "5", 0, 1e9,
+                "how many times these count beside the shares that a job has "
+                "had so far; 0: theirs do not count"),
     FIRN_NUMBER(struct one, rules.keep, "keep", "3", 0, 100,
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.keep_queue, "keep-queue", "3", 0, 100,

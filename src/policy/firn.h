@@ -34,8 +34,8 @@ enum {
 };
 
 struct one_rules {
-    double alpha, alpha_rigid, narrow, horizon_s, horizon_jobs, keep,
-        keep_queue, weight;
+    double alpha, alpha_rigid, narrow, horizon_s, horizon_jobs, horizon_past,
+        keep, keep_queue, weight;
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
@@ -141,7 +141,8 @@ struct one_seat {
     double best, best_with; /* rate for each GPU in its most efficient way */
     double weight, weight_with; /* value of a rate of 1 */
     double work;                /* GPU-seconds left in the most efficient way */
-    double keep; /* restarts that a change must save besides its own */
+    double keep;      /* restarts that a change must save besides its own */
+    double horizon_s; /* for which its share is expected to last */
     double cost_s, change_s; /* of a restart, of a change while it runs */
     double full_s;           /* of a restart of which nothing is prepared */
     double prepare_s;  /* of a change while it runs: until new GPUs are used */
@@ -237,9 +238,9 @@ void one_worth(struct one_round *round);
 /* What the change to a way costs a job that has run, in seconds of training. */
 double one_cost_s(const struct one_seat *seat, const struct one_choice *choice);
 /* The share of a way's rate that is left of it by the restart it needs; above 1
- * for what `holder` holds. NULL: the way is not held. */
-double one_lasting(const struct one_round *round, double cost_s, double left_s,
-                   double rate, const struct one_seat *holder);
+ * for what the seat holds. */
+double one_lasting(const struct one_seat *seat, double cost_s, double left_s,
+                   double rate, bool is_held);
 
 /* firn_assign.c */
 void one_assign(struct one_round *round);

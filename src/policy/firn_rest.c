@@ -49,8 +49,8 @@ static void try_growth(const struct one_round *round, struct one_seat *seat,
         return;
     double was = 1, is = 1;
     if (now->is_held) {
-        was = one_lasting(round, seat->change_s, seat->left_s, now->rate, seat);
-        is = one_lasting(round, seat->change_s, seat->left_s, next.rate, NULL);
+        was = one_lasting(seat, seat->change_s, seat->left_s, now->rate, true);
+        is = one_lasting(seat, seat->change_s, seat->left_s, next.rate, false);
     }
     next.gain = seat->weight * (next.rate * is - now->rate * was) / more;
     if (next.gain > best->gain)

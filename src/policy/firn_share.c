@@ -294,8 +294,7 @@ static int foremost(const void *a, const void *b)
 
 /* The most that a GPU is worth to a job that has none of its own. One that is a
  * guest already would lose a restart. */
-static double guest_key(const struct one_round *round,
-                        const struct one_seat *seat)
+static double guest_key(const struct one_seat *seat)
 {
     double most = 0;
     for (int c = 0; c < seat->n; c++) {
@@ -303,8 +302,8 @@ static double guest_key(const struct one_round *round,
         double value = choice->value;
         if (seat->is_guest)
             value = seat->weight * choice->rate *
-                    one_lasting(round, seat->cost_s, seat->left_s, choice->rate,
-                                seat);
+                    one_lasting(seat, seat->cost_s, seat->left_s, choice->rate,
+                                true);
         most = fmax(most, value / choice->gpus);
     }
     return most;
@@ -318,7 +317,7 @@ static size_t list_guests(const struct one_round *round, struct guest *guests)
         if (seat->is_placed || seat->with != NULL || seat->waits ||
             !seat->job->spec.may_share || seat->n == 0)
             continue;
-        guests[n++] = (struct guest){seat, guest_key(round, seat)};
+        guests[n++] = (struct guest){seat, guest_key(seat)};
     }
     if (n > 1)
         qsort(guests, n, sizeof *guests, foremost);
@@ -416,10 +415,10 @@ static bool pays(const struct one_round *round, const struct hall *hall,
                  const struct one_seat *old, const struct one_seat *new,
                  const struct one_choice *choice)
 {
-    double key = guest_key(round, old);
+    double key = guest_key(old);
     if (new->is_due || new->job->spec.priority > old->job->spec.priority)
         return true;
-    if (!(guest_key(round, new) > key))
+    if (!(guest_key(new) > key))
         return false;
     double new_s =
         new->left_s / fmax(choice->rate, 1e-12) + starts_s(round, new, false);

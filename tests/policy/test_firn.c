@@ -351,8 +351,46 @@ static void a_job_is_restarted_no_more_often_than_allowed(void **unused)
     assert_true(many > 10);
 }
 
-/* Short jobs take two GPUs from a and give them back. A restart costs 30 s; one
- * that is prepared costs nothing, a resize without a stop 1 s. */
+/* A trace of a, which could use all of four GPUs, and short jobs that take two
+ * from it. */
+static struct firn_buf disturbed(void)
+{
+    struct firn_buf text = {0};
+    buf_puts(&text, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                    "gpus_max\na,0,4,100000,1,4\n");
+    for (int i = 0; i < 30; i++)
+        buf_printf(&text, "s%d,%d,2,30,2,2\n", i, 50 + 100 * i);
+    return text;
+}
+
+/* It grows into their GPUs each time, until it has seen how short that lasts.
+ * A restart costs 60 s. */
+static void a_job_that_never_has_gpus_for_long_is_moved_less(void **unused)
+{
+    static const struct {
+        const char *setting;
+        int least, most;
+    } cases[] = {{"firn.horizon-past=5", 20, 40},
+                 {"firn.horizon-past=0", 60, 60}};
+    (void)unused;
+    struct firn_buf text = disturbed();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct play play;
+        play_open(&play, "1x4:v100", text.at);
+        play.options.restart_s = 60;
+        play.options.settings =
+            (const char *[]){"firn.restarts=0", cases[i].setting};
+        play.options.nsettings = 2;
+        play_run(&play, "firn");
+        assert_in_range(play_job(&play, "a")->restarts, cases[i].least,
+                        cases[i].most);
+        play_close(&play);
+    }
+    buf_release(&text);
+}
+
+/* A restart costs 30 s; one that is prepared costs nothing, a resize without a
+ * stop 1 s. */
 static void a_restart_that_costs_little_counts_half(void **unused)
 {
     static const struct {
@@ -361,11 +399,7 @@ static void a_restart_that_costs_little_counts_half(void **unused)
         int most;
     } cases[] = {{0, false, 9}, {30, false, 16}, {0, true, 16}};
     (void)unused;
-    struct firn_buf text = {0};
-    buf_puts(&text, "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
-                    "gpus_max\na,0,4,100000,1,4\n");
-    for (int i = 0; i < 30; i++)
-        buf_printf(&text, "s%d,%d,2,30,2,2\n", i, 50 + 100 * i);
+    struct firn_buf text = disturbed();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct play play;
         play_open(&play, "1x4:v100", text.at);
@@ -821,6 +855,7 @@ int main(void)
         cmocka_unit_test(a_change_must_pay_for_its_restart),
         cmocka_unit_test(a_change_must_save_more_while_jobs_wait),
         cmocka_unit_test(a_job_is_restarted_no_more_often_than_allowed),
+        cmocka_unit_test(a_job_that_never_has_gpus_for_long_is_moved_less),
         cmocka_unit_test(a_restart_that_costs_little_counts_half),
         cmocka_unit_test(a_job_that_resizes_is_not_stopped_sooner_than_others),
         cmocka_unit_test(a_job_does_not_grow_while_others_come_all_the_time),
