@@ -32,7 +32,7 @@
  * workloads, by the geometric mean of the mean JCT over the best other
  * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; keep 1, 2, 3: 0.919,
  * 0.916, 0.915. `narrow` and with it alpha 0.3, `horizon` and `horizon-jobs`
- * were chosen later (firn_worth.c), `turn` too (firn_due.c),
+ * were chosen later (firn_worth.c),
  * `share-min` on jobs of one GPU (firn_share.c). docs/policies.md has what each
  * freedom gains and the results on other traces.
  *
@@ -138,7 +138,7 @@ static const struct firn_option options[] = {
                 "come, first served; 0: no bound"),
     FIRN_NUMBER(struct one, rules.wait_least_s, "wait-least", "10800", 0, 1e9,
                 "seconds that a job may wait whatever `wait` says"),
-    FIRN_NUMBER(struct one, rules.turn, "turn", "0.05", 1e-3, 1e3,
+    FIRN_NUMBER(struct one, rules.turn, "turn", "0.1", 1e-3, 1e3,
                 "a job that has waited so long keeps its GPUs for this share "
                 "of its wait"),
     FIRN_NUMBER(struct one, rules.due_share, "due-share", "0.5", 0, 1,
