@@ -7,7 +7,8 @@
 Runs the same queue of real training jobs under each policy, live: C trainers on
 virtual GPUs, whose steps take what they take on a GPU whatever the CPUs do
 (examples/gpu.c), or PyTorch jobs (--torch) on one GPU, which is declared as four
-slots so that four of them run at a time. First, one scheduler runs jobs of each
+slots so that four of them run at a time, and whose processes are not started in
+advance then; `--gpus ''` takes the GPU as it is. First, one scheduler runs jobs of each
 application alone and, unless --no-pairs is given, each pair of applications on
 one GPU; every queue begins with what that one has measured.
 
@@ -55,15 +56,14 @@ class Firnd:
         self.folder = folder
         self.socket = os.path.join(folder, "sock")
         command = [os.path.join(args.bin, "firnd"), "--state", os.path.join(folder, "state"),
-                   "--socket", self.socket, "--allow-root", "--policy", policy,
-                   "--set", "local.pass-env=PYTHONPATH,FIRN_TRAIN_LIB,CUBLAS_WORKSPACE_CONFIG"]
+                   "--socket", self.socket, "--allow-root", "--policy", policy]
         if args.gpus:
             command += ["--gpus", args.gpus]
         for setting in args.set:
             command += ["--set", setting]
         self.log = open(os.path.join(folder, "log"), "w", encoding="utf-8")
         self.process = subprocess.Popen(command, stderr=self.log, stdout=self.log)
-        atexit.register(self.process.terminate)  # also after an error
+        atexit.register(self.stop)  # also after an error
         for _ in range(600):
             try:
                 self.get("/health")
@@ -93,6 +93,14 @@ class Firnd:
                               env=dict(os.environ, FIRN_SOCKET=self.socket), text=True,
                               capture_output=True, check=False)
 
+    def stop(self):
+        """Jobs would go on without their scheduler."""
+        if self.process.poll() is None:
+            jobs = self.get("/jobs?limit=1000")["jobs"]
+            ids = [str(job["id"]) for job in jobs if job["state"] in ("pending", "running")]
+            self.firn("cancel", "--force", *ids)
+            self.process.terminate()
+
     def close(self):
         self.process.terminate()
         self.process.wait()
@@ -113,9 +121,13 @@ class Trainers:
     apps = {"small": (20, 400, 1, 6, 12), "medium": (30, 600, 1, 6, 14),
             "large": (40, 800, 1, 6, 16), "wide": (60, 700, 2, 3, 5)}
     beside = 6  # epochs of a job that something is measured with
+    variables = ()
 
     def __init__(self, args, folder):
         self.program = os.path.abspath(os.path.join(args.bin, "examples/cnn"))
+        self.ahead = ["--ahead", "1"] if args.ahead else []
+        self.apps = {app: (row[0], round(row[1] * args.start)) + row[2:]
+                     for app, row in self.apps.items() if row[2] == 1 or not args.ahead}
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
 
@@ -126,7 +138,7 @@ class Trainers:
         pace, start, gpus = self.apps[job.app][:3]
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
-                "--start", str(start), "--turns", self.turns, "--quiet", "1"]
+                "--start", str(start), "--turns", self.turns, "--quiet", "1", *self.ahead]
 
     def lone_units(self, app):
         del app
@@ -146,32 +158,33 @@ class Trainers:
 
 
 class Torch:
-    """PyTorch jobs of bench/gpu/mixed_job.py: model, steps a second as a user
-    may guess them, and the least and most steps. All are small: four of them at
-    a time do not fill a large GPU. In the queue users go by what the two jobs of
-    the application took that ran alone before."""
+    """PyTorch jobs of bench/gpu/mixed_job.py: model, GPUs, and the least and most
+    steps, all small, so that four of them do not fill a large GPU. In the queue
+    users go by what the two jobs of the application took that ran alone before; of
+    those they said nothing."""
 
-    apps = {"cnn": ("cnn", 300, 1, 800, 2400),
-            "resnet": ("resnet18", 100, 1, 250, 700)}
+    apps = {"cnn": ("cnn", None, 1, 800, 2400),
+            "resnet": ("resnet18", None, 1, 250, 700)}
+    variables = ("PYTHONPATH", "FIRN_TRAIN_LIB", "CUBLAS_WORKSPACE_CONFIG")
 
     def __init__(self, args, folder):
         del folder
         self.device = args.device
+        self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.gpus else []
         self.scale = 1 if args.device == "cuda" else 0.05
         self.beside = 700 * self.scale
         self.lines = {}  # by application: seconds of a start, of a step
         if args.device == "cpu":
-            self.apps = {app: (row[0], row[1] * 0.2) + tuple(
-                [1] + [n * self.scale for n in row[3:]]) for app, row in self.apps.items()}
+            self.apps = {app: row[:3] + tuple(n * self.scale for n in row[3:])
+                         for app, row in self.apps.items()}
 
     def gpus(self, app):
         return self.apps[app][2]
 
     def words(self, job):
         program = os.path.join(HERE, "gpu", "mixed_job.py")
-        return ["env", "CUDA_VISIBLE_DEVICES=0", sys.executable, program, "--device",
-                self.device, "--tiny", "--model", self.apps[job.app][0], "--steps",
-                str(max(10, round(job.units)))]
+        return [*self.before, sys.executable, program, "--device", self.device, "--tiny",
+                "--model", self.apps[job.app][0], "--steps", str(max(10, round(job.units)))]
 
     def training_s(self, job):
         del job
@@ -187,7 +200,7 @@ class Torch:
         self.lines[app] = (took_s[0] - step_s * least, step_s)
 
     def alone_s(self, job):
-        start_s, step_s = self.lines.get(job.app, (6, 1 / self.apps[job.app][1]))
+        start_s, step_s = self.lines.get(job.app, (0, 0))
         return start_s + job.units * step_s
 
 
@@ -211,8 +224,11 @@ def yaml_of(kind, job):
     run = ", ".join(json.dumps(word) for word in kind.words(job))
     gpus = kind.gpus(job.app)
     more = "share: allowed\nmemory: 4\ncheckpoint: {grace: 10}\n" if gpus == 1 else ""
+    alone_s = kind.alone_s(job)
+    said = f"duration: {alone_s:.1f}s\n" if alone_s > 0 else ""
+    env = json.dumps({name: os.environ[name] for name in kind.variables})
     return (f"name: {job.name}\nrun: [{run}]\ngpus: {gpus}\napp: {job.app}\n"
-            f"duration: {kind.alone_s(job):.1f}s\n{more}")
+            f"env: {env}\n{said}{more}")
 
 
 def wait_all(firnd, args, what, is_good):
@@ -246,6 +262,8 @@ def warm_up(args, kind, folder, ngpus):
             for nth, units in enumerate(kind.lone_units(app))]
     for app, nth, units in lone:
         firnd.call("POST", "/jobs", yaml_of(kind, Job(f"warm-{app}-{nth}", app, units, 0)))
+        if len(lone) > ngpus:  # else they would share
+            wait_all(firnd, args, "a job alone", lambda state: state == "succeeded")
     wait_all(firnd, args, "jobs alone", lambda state: state == "succeeded")
     took_s = {job["name"]: job["ended_s"] - job["started_s"]
               for job in firnd.get("/jobs?limit=1000")["jobs"]}
@@ -384,8 +402,13 @@ def arguments():
                        help="do not ask firn plan before each submit")
     parse.add_argument("--no-pairs", dest="pair_rounds", action="store_const", const=0,
                        default=3, help="measure no pairs on one GPU beforehand")
+    parse.add_argument("--ahead", type=int, default=0,
+                       help="N: C trainers of one GPU that wait for it; N of them are "
+                       "started before it is free")
+    parse.add_argument("--start", type=float, default=1,
+                       help="start-up times of C trainers, as a multiple")
     parse.add_argument("--torch", action="store_true",
-                       help="PyTorch jobs on one GPU; 20 jobs under fifo and sjf-ffs "
+                       help="PyTorch jobs on one GPU; 20 jobs under fifo, sjf-ffs and firn "
                        "unless --jobs and --policies say otherwise")
     parse.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
                        help="of PyTorch jobs; cpu: to try the script")
@@ -393,12 +416,13 @@ def arguments():
     parse.add_argument("--keep", action="store_true", help="keep the state folders")
     args = parse.parse_args()
     args.bin = os.path.abspath(args.bin)
+    args.set += [f"local.ahead={args.ahead}"] if args.ahead else []
     if args.torch:
         given = {word.split("=")[0] for word in sys.argv[1:]}
         args.gpus = args.gpus if "--gpus" in given else "1x4:h200@35"
+        args.set += ["local.ahead=0"] if args.gpus else []  # all slots are GPU 0
         args.jobs = args.jobs if "--jobs" in given else 20
-        args.policies = args.policies if "--policies" in given else "fifo,sjf-ffs"
-        args.pair_rounds = min(args.pair_rounds, 2)
+        args.policies = args.policies if "--policies" in given else "fifo,sjf-ffs,firn"
         os.environ["PYTHONPATH"] = os.path.abspath(os.path.join(HERE, "../python"))
         os.environ["FIRN_TRAIN_LIB"] = os.path.join(args.bin, "libfirn_train.so")
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
@@ -471,7 +495,7 @@ def main():
     kind = (Torch if args.torch else Trainers)(args, root)
     warm = os.path.join(root, "warm")
     os.makedirs(warm, mode=0o700)
-    warm_up(args, kind, warm, int(args.gpus.split("x")[1].split(":")[0]))
+    warm_up(args, kind, warm, int(args.gpus.split("x")[1].split(":")[0]) if args.gpus else 1)
     rows = {}
     print("policy,forecasts,eta_error,eta_bias,in_range,plans,plan_error,plan_bias,"
           "jct_mean_s,slower", flush=True)

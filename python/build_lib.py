@@ -59,15 +59,18 @@ def can_link(compiler: str, header: str, call: str, flag: str) -> bool:
 
 
 def build(out: Path) -> Path:
-    """Compiles and links it in one go."""
+    """Compiles and links it in one go. Several processes may do so at once: each
+    finds a whole library."""
+    new = out.with_name(f"{out.name}.{os.getpid()}")
     compiler = os.environ.get("CC", "cc")
     there = [one for one in LIBRARIES if can_link(compiler, *one[1:])]
     command = [compiler, *FLAGS, f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
     command += [f"-D{one[0]}" for one in there]
-    command += [*sources(), "-o", str(out), "-lm", "-lpthread"]
+    command += [*sources(), "-o", str(new), "-lm", "-lpthread"]
     command += [one[3] for one in there]
     out.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(command, check=True)
+    os.replace(new, out)
     return out
 
 

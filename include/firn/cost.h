@@ -35,6 +35,10 @@ struct firn_costs {
                               * after, and is run in the same way (`how`) */
     double first_s; /* until the training begins after its first start, without
                      * progress; 0: no time, or not known */
+    bool is_saved_known; /* of this job; else the view's ahead_s holds for all
+                          */
+    double saved_s; /* of the start if it came now: its processes were started
+                     * in advance, and are this far */
 };
 
 /* Seconds of training, at the job's usual speed, that a change costs: the pause

@@ -145,6 +145,11 @@ struct firn_engine_def {
      * (firn_launch.can_ahead); what it has prepared of other jobs it ends. MAY
      * be NULL: it prepares nothing. */
     void (*foresee)(void *state, const struct firn_foreseen *jobs, size_t n);
+    /* Seconds since the processes of the job, which waits, were started in
+     * advance; 0: they were not. MAY be NULL: it does not say. */
+    double (*prepared_s)(void *state, firn_job_id job);
+    /* Jobs that it prepares at a time at most. NULL: 0. */
+    int (*prepares)(void *state);
 };
 
 /* The engines of this build that run real jobs, in the order of engines.def.

@@ -6,8 +6,10 @@
  * job's number is added to its name, since names in a trace are unique.
  *
  * With `costs=1` run times are of the training alone: without the mean start of
- * the application, which becomes the row's restart_s, and without what the job
- * lost to others on its GPUs, by the measured slowdown of the pair.
+ * the application, or the start that was measured where its processes were
+ * there before, and without what the job lost to others on its GPUs, by the
+ * measured slowdown of the pair. The row's restart_s is the mean start less
+ * what prepared starts have saved in the mean.
  *
  * `since` leaves out jobs submitted before, in seconds since 1970.
  */
@@ -82,17 +84,30 @@ struct adding {
     struct past *past;
 };
 
+/* Until its first step: as measured where the attempt was prepared. */
+static double start_of(const struct adding *adding,
+                       const struct store_attempt *attempt)
+{
+    const struct live_job *job = adding->job;
+    const struct live_job *kept = /* what is not on disk */
+        adding->trace->host->book != NULL
+            ? book_job(adding->trace->host->book, job->id)
+            : NULL;
+    return kept != NULL && attempt->number == kept->attempt &&
+                   kept->prepared_s > 0
+               ? kept->first_step_s
+               : cost_of(adding->trace, job->ask.app, LIVECOST_START);
+}
+
 /* From its first step on. */
 static bool read_shared(const struct adding *adding,
                         const struct store_attempt *attempt, struct shared *out)
 {
-    const char *app = adding->job->ask.app;
-    *out =
-        (struct shared){.job = adding->job->id,
-                        .app = app,
-                        .began_s = attempt->started_s +
-                                   cost_of(adding->trace, app, LIVECOST_START),
-                        .ended_s = attempt->ended_s};
+    *out = (struct shared){.job = adding->job->id,
+                           .app = adding->job->ask.app,
+                           .began_s =
+                               attempt->started_s + start_of(adding, attempt),
+                           .ended_s = attempt->ended_s};
     return attempt->end >= 0 && attempt->held != NULL &&
            recover_alloc(attempt->held, &out->held);
 }
@@ -152,8 +167,9 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     spec.is_nominal = false; /* it was seen */
     past_spec(past, &spec);
     double start_s = cost_of(trace, spec.app, LIVECOST_START);
-    if (trace->has_costs && start_s > 0)
-        spec.restart_s = start_s;
+    if (trace->has_costs && start_s > 0) /* prepared as often as so far */
+        spec.restart_s =
+            fmax(start_s - cost_of(trace, spec.app, LIVECOST_SAVED), 0);
     vec_add(&trace->specs, spec);
 }
 

@@ -102,6 +102,7 @@ struct track {
     struct change change;
     double launch_s;       /* of the open attempt: until its process; 0 */
     double prepared_s;     /* its processes were there this long before; 0 */
+    double early_s;        /* of one that waits: since when they are; 0 */
     int64_t waits_attempt; /* the last whose abilities were learned from */
     double last_step_s;    /* when it reported its last step; 0: it has not */
     int64_t start_attempt; /* the last whose start was measured */
@@ -162,6 +163,7 @@ struct desk {
     long neta_errors;
     struct livehistory *history;
     struct memseen *memory; /* of language models; NULL: not read yet */
+    bool is_early_known;    /* the engine says whose processes are there */
     bool readmits;          /* waiting jobs, so that they keep their order */
     struct livemerge *merges;
     double limits_s; /* time limits are looked at then */
@@ -238,6 +240,10 @@ void desk_set_pins(struct desk *desk);
 enum firn_status desk_copy(struct desk *desk, struct round *to, double now_s,
                            struct firn_error *err);
 
+/* Seconds from the GPUs to the first step of a job whose processes were started
+ * `prepared_s` before, as measured of its application; 0: nothing was. */
+double desk_start_s(const struct desk *desk, const char *app,
+                    double prepared_s);
 /* What a restart and a resize cost the job, as far as that is known:
  * loop_costs.c. */
 void desk_costs(const struct desk *desk, const struct firn_job *job,

@@ -149,6 +149,8 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
         double start_s, end_s; /* pinned: on what it asked for */
         double all_s =
             desk_training_s(desk, job, track->duration_s, &start_s, &end_s);
+        if (track->prepared_s > 0)
+            start_s = desk_start_s(desk, job->ask.app, track->prepared_s);
         double done_s = dock_now_s(desk->dock) - track->opened_s - start_s;
         all_s = desk_stretched(all_s, done_s);
         left.left_s = fmax(all_s - done_s, 0) + end_s;

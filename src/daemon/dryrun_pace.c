@@ -1,7 +1,8 @@
 /* dryrun_pace.c - how fast jobs go in a simulated future, and when they begin.
  *
  *   start     a job that gets GPUs makes no progress for the time that starts
- *             of its application took here; one that runs and has not reported
+ *             of its application took here, less what an engine that prepares
+ *             starts will have done of it; one that runs and has not reported
  *             yet began when its attempt did
  *   change    a job that gets other GPUs pays for a resize without a stop, or
  *             for a stop and a start, as measured
@@ -31,6 +32,7 @@ void dryrun_pace_open(struct dryrun *dry)
 
 void dryrun_pace_close(struct dryrun *dry)
 {
+    vec_release(&dry->early);
     mem_free(dry->paces);
     dry->paces = NULL;
     dry->npaces = 0;
@@ -59,6 +61,39 @@ double dryrun_end_s(const struct dryrun *dry, const struct firn_job *job)
 
 /* --- costs ---------------------------------------------------------------- */
 
+/* A start, behind processes that were there for so long. */
+static double start_s(const struct dryrun *dry, const struct firn_job *job,
+                      double prepared_s)
+{
+    return job->spec.is_nominal
+               ? 0
+               : desk_start_s(&dry->loop->desk, job->spec.app, prepared_s);
+}
+
+/* How long processes of a job that starts now were there before: the engine
+ * starts them in the order of the starts, `most` jobs at a time. */
+static double prepared_s(struct dryrun *dry, const struct firn_step *step)
+{
+    const struct loop *loop = dry->loop;
+    const struct firn_engine_def *engine = loop->dock.engine;
+    firn_job_id id = desk_book_id(&loop->desk, step->job->id);
+    const struct live_job *job = book_job(loop->book, id);
+    const struct track *track = desk_track(&loop->desk, id);
+    size_t most = engine->prepares != NULL
+                      ? (size_t)engine->prepares(loop->dock.engine_state)
+                      : 0;
+    size_t n = dry->early.n;
+    bool waits = job != NULL ? loop_can_ahead(loop, job)
+                             : loop_app_waits(loop, step->job->spec.app);
+    if (most == 0 || !waits || step->to->how.merged_with != FIRN_NO_JOB)
+        return 0;
+    double since_s = n < most ? dry->began_s : dry->early.at[n - most];
+    if (track != NULL && track->early_s > 0)
+        since_s = track->early_s;
+    vec_add(&dry->early, dry->now_s);
+    return fmax(dry->now_s - since_s, 0);
+}
+
 void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step)
 {
     const struct firn_job *job = step->job;
@@ -71,9 +106,11 @@ void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step)
     *pace = (struct dryrun_pace){0};
     if (step->kind == FIRN_STEP_STOP)
         return;
-    pace->cost_s = measured_s(dry, job, LIVECOST_START);
-    if (step->kind == FIRN_STEP_START)
+    if (step->kind == FIRN_STEP_START) {
+        pace->cost_s = start_s(dry, job, prepared_s(dry, step));
         return;
+    }
+    pace->cost_s = measured_s(dry, job, LIVECOST_START);
     desk_costs(&dry->loop->desk, job, &costs);
     if (costs.can_resize && firn_job_can(job, FIRN_CAN_JOIN) &&
         !held->is_shared && !step->to->is_shared &&
@@ -190,12 +227,12 @@ void dryrun_pace_all(struct dryrun *dry)
 void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
                         const struct track *track, double left_s)
 {
-    double start_s = measured_s(dry, job, LIVECOST_START);
+    double first_s = start_s(dry, job, track->prepared_s);
     double alone = forecast_rate(dry, job);
     double rate = alone / slowdown_of(dry, job);
-    double begins_s = track->opened_s + start_s, done_s = job->done_s;
+    double begins_s = track->opened_s + first_s, done_s = job->done_s;
     double rest_s = left_s * dry->stretch * rate;
-    bool is_measured = start_s > 0 || dryrun_end_s(dry, job) > 0;
+    bool is_measured = first_s > 0 || dryrun_end_s(dry, job) > 0;
     if (is_measured && track->open_attempt != 0) { /* how far it must be */
         double worked_s = fmax(dry->now_s - begins_s, 0) * rate;
         double all_s = job->spec.duration_s - job->done_s;

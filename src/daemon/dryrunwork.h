@@ -65,6 +65,7 @@ struct dryrun {
     int ngpus_kept;            /* starts of which `gpus` is kept */
     struct dryrun_pace *paces; /* by the round's id */
     size_t npaces;
+    VEC(double) early; /* when jobs started whose processes could be there */
 };
 
 /* About a job that is there, or one that is not. */

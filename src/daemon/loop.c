@@ -222,6 +222,7 @@ void loop_close(struct loop *loop)
     announce_free(loop->announce);
     round_free(loop->desk.round);
     foreseen_free(loop->foreseen);
+    vec_release(&loop->ahead.told);
     desk_close(&loop->desk);
     dock_close(&loop->dock);
     retain_free(loop->retain);

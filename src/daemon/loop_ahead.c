@@ -10,6 +10,10 @@
  * its own last report, by `can: ahead` of its job file, or because the trainers
  * of its application did. `can` without "ahead" declines it.
  *
+ * Before each decision it is asked which of them have processes already, and
+ * for how long (loop_ahead_look): a policy may start these first, since they
+ * need less time on their GPUs (firn_costs.saved_s).
+ *
  * (1) Nothing is forecast while no waiting job can be prepared.
  * (2) It is forecast again behind a decision or after LATEST_S, and never
  *     before REST times its own cost has passed: at most a fiftieth of the
@@ -24,6 +28,12 @@
 static const double REST = 50, REST_LEAST_S = 0.1, LATEST_S = 5, MOST_S = 0.05;
 enum { STARTS = 8 };
 
+bool loop_app_waits(const struct loop *loop, const char *app)
+{
+    return app[0] != '\0' &&
+           livecosts_own_mean(loop->desk.costs, app, LIVECOST_WAITS) > 0.5;
+}
+
 bool loop_can_ahead(const struct loop *loop, const struct live_job *job)
 {
     const struct live_ask *ask = &job->ask;
@@ -33,9 +43,7 @@ bool loop_can_ahead(const struct loop *loop, const struct live_job *job)
         return false;
     if (job->reported_s > 0 && job->last.can >= 0)
         return ((unsigned)job->last.can & FIRN_CAN_AHEAD) != 0;
-    return is_declared || (ask->app[0] != '\0' &&
-                           livecosts_own_mean(loop->desk.costs, ask->app,
-                                              LIVECOST_WAITS) > 0.5);
+    return is_declared || loop_app_waits(loop, ask->app);
 }
 
 /* (1) */
@@ -71,6 +79,39 @@ static size_t pick(const struct loop *loop, const struct dryrun *dry,
     return n;
 }
 
+/* Whom the engine is told of now. */
+static void keep_told(struct loop *loop, const struct firn_foreseen *next,
+                      size_t n)
+{
+    struct loop_ahead *ahead = &loop->ahead;
+    for (size_t i = 0; i < ahead->told.n; i++) {
+        struct track *track = desk_track(&loop->desk, ahead->told.at[i]);
+        if (track != NULL)
+            track->early_s = 0;
+    }
+    ahead->told.n = 0;
+    for (size_t i = 0; i < n; i++)
+        vec_add(&ahead->told, next[i].job);
+}
+
+void loop_ahead_look(struct loop *loop, double now_s)
+{
+    const struct dock *dock = &loop->dock;
+    const struct firn_engine_def *engine = dock->engine;
+    loop->desk.is_early_known = engine->prepared_s != NULL &&
+                                engine->prepares != NULL &&
+                                engine->prepares(dock->engine_state) > 0;
+    if (!loop->desk.is_early_known)
+        return;
+    for (size_t i = 0; i < loop->ahead.told.n; i++) {
+        firn_job_id id = loop->ahead.told.at[i];
+        struct track *track = desk_track(&loop->desk, id);
+        double age_s = engine->prepared_s(dock->engine_state, id);
+        if (track != NULL)
+            track->early_s = age_s > 0 ? now_s - age_s : 0;
+    }
+}
+
 static void foresee(struct loop *loop)
 {
     const struct firn_engine_def *engine = loop->dock.engine;
@@ -84,6 +125,7 @@ static void foresee(struct loop *loop)
     }
     if (n > 0 || loop->ahead.nforeseen > 0)
         engine->foresee(loop->dock.engine_state, next, n);
+    keep_told(loop, next, n);
     loop->ahead.nforeseen = n;
     dryrun_close(&dry);
 }

@@ -3,8 +3,9 @@
  *   START     its first report of an attempt says how old its process was at
  *             its first step (prepare_s); with the time from the order to the
  *             process, which is that from the attempt to its phase STARTING
- *   PREPARED  the same of an attempt whose processes were started before its
- *             GPUs were free; SAVED is START less that, 0 of other attempts
+ *   PREPARED  the same of an attempt whose processes were there before its GPUs
+ *             were free, for as long as a start takes; SAVED is START less
+ *             that, of shorter preparations too, and 0 of other attempts
  *   WAITS     its first report of abilities has "ahead"
  *   STOP      from the order to stop, move or resize to LEFT
  *   END       from the report of the last step (progress 1) to DONE
@@ -172,9 +173,17 @@ void loop_costs_opened(struct loop *loop, const struct live_job *job,
 
 void loop_costs_begun(struct loop *loop, struct track *track, double prepared_s)
 {
+    const struct live_job *job = book_job(loop->book, track->id);
     track->launch_s = dock_now_s(&loop->dock) - track->opened_s;
     track->prepared_s = prepared_s;
+    if (prepared_s > 0 && job != NULL)
+        begins_at(loop, track,
+                  track->opened_s +
+                      desk_start_s(&loop->desk, app_of(job), prepared_s));
 }
+
+/* A preparation was whole if it lasted for this part of a usual start. */
+static const double WHOLE = 0.9;
 
 /* The first step of an attempt came `start_s` after its GPUs were free. */
 static void measure_start(struct loop *loop, struct live_job *job,
@@ -195,7 +204,8 @@ static void measure_start(struct loop *loop, struct live_job *job,
         return;
     }
     metrics_observe(loop->metrics, METRIC_PREPARED_S, start_s);
-    livecosts_add(costs, app_of(job), LIVECOST_PREPARED, start_s);
+    if (track->prepared_s >= WHOLE * usual_s) /* not cut short by its GPUs */
+        livecosts_add(costs, app_of(job), LIVECOST_PREPARED, start_s);
     job->prepared_s = track->prepared_s;
     job->first_step_s = start_s;
     if (usual_s >= 0) /* what a start takes here without a preparation */
@@ -454,9 +464,33 @@ double desk_training_s(const struct desk *desk, const struct live_job *job,
     return duration_s * desk_share_of_training(desk, app, duration_s);
 }
 
+double desk_start_s(const struct desk *desk, const char *app, double prepared_s)
+{
+    double all_s = livecosts_mean(desk->costs, app, LIVECOST_START);
+    double least_s = livecosts_mean(desk->costs, app, LIVECOST_PREPARED);
+    if (!(prepared_s > 0) || !(all_s > 0))
+        return fmax(all_s, 0);
+    return fmax(all_s - prepared_s, fmin(fmax(least_s, 0), all_s));
+}
+
+/* What a start saves by the processes that a waiting job has already. */
+static void set_saved(const struct desk *desk, const struct firn_job *job,
+                      struct firn_costs *out)
+{
+    const struct track *track = desk_track(desk, desk_book_id(desk, job->id));
+    if (!desk->is_early_known || job->held.nparts > 0 || track == NULL)
+        return;
+    double now_s = dock_now_s(desk->dock);
+    double early_s = track->early_s > 0 ? now_s - track->early_s : 0;
+    out->is_saved_known = true;
+    out->saved_s = desk_start_s(desk, job->spec.app, 0) -
+                   desk_start_s(desk, job->spec.app, early_s);
+}
+
 void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out)
 {
+    set_saved(desk, job, out);
     const struct firn_profile *profile =
         liveforecast_profile(desk->forecast, job);
     livecosts_of(desk->costs, job->spec.app, profile, out);

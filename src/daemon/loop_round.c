@@ -138,6 +138,7 @@ double loop_decide(struct loop *loop, double now_s)
     double began_s = clock_elapsed_s();
     loop->desk.decided_s = now_s;
     loop->desk.ndecided++;
+    loop_ahead_look(loop, now_s);
     enum firn_status status = round_decide(loop->desk.round, now_s, &err);
     loop->desk.last_round_s = clock_elapsed_s() - began_s;
     metrics_add(loop->metrics, METRIC_ROUNDS, 0, 1);

@@ -22,6 +22,7 @@ struct loop_ahead {
     long ndecided; /* decisions when it was last told */
     size_t nforeseen;
     double rest_s, late_s; /* not before; also without a decision */
+    VEC(firn_job_id) told; /* the jobs that it was told of last */
 };
 
 struct loop {
@@ -57,8 +58,12 @@ struct loop {
 
 /* Tells the engine which jobs start next, if that is due; when it is again. */
 double loop_ahead(struct loop *loop, double now_s);
+/* Looks which waiting jobs have processes already, before a decision. */
+void loop_ahead_look(struct loop *loop, double now_s);
 /* May the job's processes be started before its GPUs are free? */
 bool loop_can_ahead(const struct loop *loop, const struct live_job *job);
+/* Did the trainers of an application wait for their GPUs? */
+bool loop_app_waits(const struct loop *loop, const char *app);
 
 enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
 /* How long a turn handles requests that waited for a decision. */

@@ -279,6 +279,16 @@ static int ahead_s(void *state)
                : 0;
 }
 
+static double prepared_s(void *state, firn_job_id job)
+{
+    return local_ahead_age_s(state, job);
+}
+
+static int prepares(void *state)
+{
+    return ahead_s(state) > 0 ? ((const struct local *)state)->ahead : 0;
+}
+
 static int wake_fd(void *state)
 {
     return ((const struct local *)state)->roster.poll;
@@ -453,4 +463,6 @@ const struct firn_engine_def firn_engine_local = {
     .has_executors = true,
     .ahead_s = ahead_s,
     .foresee = foresee,
+    .prepared_s = prepared_s,
+    .prepares = prepares,
 };

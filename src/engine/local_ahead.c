@@ -77,6 +77,12 @@ bool local_ahead_ends(const struct local *local, firn_job_id id)
     return at != NULL && at->line < 0;
 }
 
+double local_ahead_age_s(const struct local *local, firn_job_id id)
+{
+    const struct localahead *at = find(local, id);
+    return at != NULL && at->line >= 0 ? local_now_s(local) - at->began_s : 0;
+}
+
 static void forget(struct local *local, struct localahead *at)
 {
     if (at->line >= 0)

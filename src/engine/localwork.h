@@ -127,6 +127,8 @@ double local_ahead_due_s(const struct local *local);
 /* Processes of the job wait for its GPUs; are told to end. */
 bool local_ahead_has(const struct local *local, firn_job_id id);
 bool local_ahead_ends(const struct local *local, firn_job_id id);
+/* Seconds since its processes were started in advance; 0: they were not. */
+double local_ahead_age_s(const struct local *local, firn_job_id id);
 void local_ahead_end(struct local *local, firn_job_id id);
 /* The prepared processes become the job's attempt, whose files are written.
  * False: there are none. */

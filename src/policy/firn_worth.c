@@ -58,6 +58,13 @@
  * twelve PyTorch jobs of 9 to 17 s that take 8 s to start took 101 s in the
  * mean on a GPU where sjf-ffs took 43.)
  *
+ * Where the engine says which waiting jobs have processes already, what is left
+ * of their start counts (firn_costs.saved_s), else the engine's mean: a job
+ * that is prepared needs its GPUs for less time and goes before one that is
+ * not. (Three queues of twelve C trainers on one virtual GPU, starts of 6 to
+ * 12 s, two of them prepared: 28.5, 25.5 and 15.7 s in the mean instead of
+ * 29.4, 26.0 and 17.1; sjf-ffs 29.5, 26.0 and 17.2.)
+ *
  * A share of the GPUs lasts until other jobs have come or ended. With g the
  * seconds from one arrival to the next, by the latest ONE_LATELY, and N the
  * GPUs of the cluster,
@@ -157,8 +164,11 @@ static void set_costs(const struct one_round *round, struct one_seat *seat)
     struct firn_costs costs = firn_view_costs(round->view, job);
     double start_s =
         job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
-    seat->start_s = costs.first_s;
-    seat->cost_s = fmax(start_s - ahead_s, 0);
+    double saved_s =
+        costs.is_saved_known ? fmin(costs.saved_s, wanted_s) : ahead_s;
+    seat->start_s =
+        fmax(costs.first_s - (costs.is_saved_known ? saved_s : 0), 0);
+    seat->cost_s = fmax(start_s - saved_s, 0);
     seat->first_s = job->starts > 0 ? 0 : seat->cost_s;
     seat->change_s = seat->cost_s;
     seat->full_s = firn_cost_lost_s(&costs.restart);

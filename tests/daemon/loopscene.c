@@ -337,6 +337,8 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
     engine = loopscene_engine;
     engine.is_remote = loopscene_play.is_remote;
     engine.load = loopscene_play.load;
+    engine.prepares = loopscene_play.prepares;
+    engine.prepared_s = loopscene_play.prepared_s;
     s->config = (struct config){0};
     /* Ymir by the paper decides at its rounds only; tests do not wait. */
     char *argv[] = {"firnd",        "--state",          state,

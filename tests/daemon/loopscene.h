@@ -36,6 +36,10 @@ struct loopscene_play {
     int ninbox_cancels;  /* of jobs that it has not begun */
     /* What GPUs are used; set before a loop is opened. */
     bool (*load)(void *state, firn_job_id job, struct firn_load *out);
+    /* Jobs that it prepares at a time, and for how long each one is; set before
+     * a loop is opened. */
+    int (*prepares)(void *state);
+    double (*prepared_s)(void *state, firn_job_id job);
 };
 extern struct loopscene_play loopscene_play;
 

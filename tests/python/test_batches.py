@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import time
 import unittest
 from typing import Any
 
@@ -228,6 +229,27 @@ class Batches(unittest.TestCase):
         self.assertEqual(one["heard"][-1]["metric"], 0.5)
         met = farm.run(1, lambda: job(metric=0.5), FIRN_TARGET_METRIC="0.4")
         self.assertEqual((met["steps"], met["progress"]), (2, 1.0))
+
+    def test_a_slow_first_step_is_in_no_reported_step_time(self) -> None:
+        def work() -> dict[str, list[float]]:
+            model = scene.network()
+            slow = [2.0]  # seconds, once: libraries that are loaded at first use
+
+            def update() -> None:
+                time.sleep(slow.pop() if slow else 0)
+
+            elastic = Elastic(model, scene.optimizer_of(model), scene.Noisy(), threads=4,
+                              batch_size=scene.BATCH, epochs=3, report_every=3, update=update)
+            heard: list[float] = []
+            elastic.reporter.say = lambda **n: heard.append(n["step_s"])  # type: ignore
+            for x, y in elastic:
+                elastic.backward(cross_entropy(model(x), y))
+            elastic.close()
+            return {"heard": heard}
+
+        heard = farm.run(1, work)["heard"]
+        self.assertEqual(heard[0], -1)
+        self.assertLess(min(heard[1:3]), 0.4)  # 0.5 and more with the first step
 
     def test_a_trainer_says_what_it_can(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -750,6 +750,7 @@ class Elastic(Decides, Batches):
             numbers["metric"] = self.metric
         if not self._said_can and self.timed_steps == 1:
             parts, numbers["step_s"] = {}, -1.0  # a first step says little
+            self._reset_times()  # and would spoil the mean of the next ones
         self._said_can = True
         self.reporter.say(
             parts=parts,

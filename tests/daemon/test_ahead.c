@@ -1,0 +1,127 @@
+/* test_ahead.c - processes that are there before their GPUs are: what forecasts
+ * and the policy make of them.
+ *
+ * In these scenes a start takes 60 s, and 5 s if its processes were there for
+ * 55 s before.
+ */
+#include "loopscene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "daemon/dryrunwork.h"
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOB_OF(duration) \
+    "gpus: 1\napp: mine\ncheckpoint: {grace: 10}\nduration: " duration
+#define JOB JOB_OF("100s")
+
+static firn_job_id early_job;
+
+static int prepares(void *state)
+{
+    (void)state;
+    return 1;
+}
+
+static double prepared_s(void *state, firn_job_id job)
+{
+    (void)state;
+    return job == early_job ? 40 : 0;
+}
+
+static void open_scene(struct loopscene *s, const char *policy)
+{
+    early_job = 0;
+    loopscene_play.prepares = prepares;
+    loopscene_play.prepared_s = prepared_s;
+    loopscene_open(s, "1x1:v100@16", policy, false);
+    livecosts_add(s->loop->desk.costs, "mine", LIVECOST_START, 60);
+    livecosts_add(s->loop->desk.costs, "mine", LIVECOST_PREPARED, 5);
+    livecosts_add(s->loop->desk.costs, "mine", LIVECOST_WAITS, 1);
+}
+
+static double finish_s(struct loopscene *s, const char *name)
+{
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    assert_int_equal(dryrun_eta(s->loop, loopscene_job(s, name), &json, &err),
+                     FIRN_OK);
+    const char *at = strstr(json.at, "\"finish_s\":");
+    assert_non_null(at);
+    double found = strtod(at + strlen("\"finish_s\":"), NULL);
+    buf_release(&json);
+    return found;
+}
+
+static void a_start_is_shorter_by_what_is_prepared(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "fifo");
+    const struct desk *desk = &s.loop->desk;
+    assert_true(desk_start_s(desk, "mine", 0) == 60);
+    assert_true(desk_start_s(desk, "mine", 20) == 40);
+    assert_true(desk_start_s(desk, "mine", 1000) == 5);
+    loopscene_close(&s);
+}
+
+/* a trains 40 of its 100 s. b is prepared in the 100 s until then and starts in
+ * 5, c from the start of b on: 45 s, so that 15 of its start are left. */
+static void ends_are_foretold_with_prepared_starts(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "fifo");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", JOB);
+    loopscene_submit(&s, "c", JOB);
+    loopscene_turn(&s);
+    assert_true(fabs(finish_s(&s, "a") - 100) < 2);
+    assert_true(fabs(finish_s(&s, "b") - 145) < 2);
+    assert_true(fabs(finish_s(&s, "c") - 200) < 2);
+    loopscene_close(&s);
+}
+
+/* The longer of two jobs that wait has its processes there for 40 s: it needs
+ * the GPU for less time, and the mean is lower if it goes first. */
+static void firn_starts_the_job_whose_processes_are_there(void **unused)
+{
+    (void)unused;
+    static const char *const first[] = {"b", "c"};
+    for (int i = 0; i < 2; i++) {
+        struct loopscene s;
+        open_scene(&s, "firn");
+        loopscene_submit(&s, "a", JOB);
+        loopscene_turn(&s);
+        loopscene_submit(&s, "b", JOB);
+        const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
+        loopscene_turn(&s);
+        early_job = i == 1 ? c->id : 0;
+        vec_add(&s.loop->ahead.told, c->id);
+        loopscene_pass(&s, 100);
+        loopscene_done(&s, "a");
+        loopscene_turn(&s);
+        assert_int_equal(loopscene_job(&s, first[i])->state, LIVE_RUNNING);
+        assert_int_equal(loopscene_job(&s, first[1 - i])->state, LIVE_PENDING);
+        loopscene_close(&s);
+        loopscene_remove_state();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(a_start_is_shorter_by_what_is_prepared),
+        CASE(ends_are_foretold_with_prepared_starts),
+        CASE(firn_starts_the_job_whose_processes_are_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
