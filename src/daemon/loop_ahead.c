@@ -10,8 +10,8 @@
  * its own last report, by `can: ahead` of its job file, or because the trainers
  * of its application did. `can` without "ahead" declines it.
  *
- * Before each decision it is asked which of them have processes already, and
- * for how long (loop_ahead_look): a policy may start these first, since they
+ * Before each decision and each forecast it is asked which of them have
+ * processes already, and for how long (loop_ahead_look): a policy may start these first, since they
  * need less time on their GPUs (firn_costs.saved_s).
  *
  * (1) Nothing is forecast while no waiting job can be prepared.
@@ -119,6 +119,7 @@ static void foresee(struct loop *loop)
     struct firn_foreseen next[STARTS];
     struct firn_error err = {0};
     size_t n = 0;
+    loop_ahead_look(loop, dock_now_s(&loop->dock));
     if (has_some(loop) && dryrun_open_all(&dry, loop, &err) == FIRN_OK) {
         dryrun_roll(&dry);
         n = pick(loop, &dry, next);
@@ -126,6 +127,7 @@ static void foresee(struct loop *loop)
     if (n > 0 || loop->ahead.nforeseen > 0)
         engine->foresee(loop->dock.engine_state, next, n);
     keep_told(loop, next, n);
+    loop_ahead_look(loop, dock_now_s(&loop->dock));
     loop->ahead.nforeseen = n;
     dryrun_close(&dry);
 }

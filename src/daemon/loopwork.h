@@ -58,7 +58,7 @@ struct loop {
 
 /* Tells the engine which jobs start next, if that is due; when it is again. */
 double loop_ahead(struct loop *loop, double now_s);
-/* Looks which waiting jobs have processes already, before a decision. */
+/* Looks which waiting jobs have processes already. */
 void loop_ahead_look(struct loop *loop, double now_s);
 /* May the job's processes be started before its GPUs are free? */
 bool loop_can_ahead(const struct loop *loop, const struct live_job *job);
