@@ -11,8 +11,8 @@
  * of its application did. `can` without "ahead" declines it.
  *
  * Before each decision and each forecast it is asked which of them have
- * processes already, and for how long (loop_ahead_look): a policy may start these first, since they
- * need less time on their GPUs (firn_costs.saved_s).
+ * processes already, and for how long (loop_ahead_look): a policy may start
+ * these first, since they need less time on their GPUs (firn_costs.saved_s).
  *
  * (1) Nothing is forecast while no waiting job can be prepared.
  * (2) It is forecast again behind a decision or after LATEST_S, and never

@@ -339,6 +339,8 @@ void loopscene_open(struct loopscene *s, const char *gpus, const char *policy,
     engine.load = loopscene_play.load;
     engine.prepares = loopscene_play.prepares;
     engine.prepared_s = loopscene_play.prepared_s;
+    engine.ahead_s = loopscene_play.ahead_s;
+    engine.foresee = loopscene_play.foresee;
     s->config = (struct config){0};
     /* Ymir by the paper decides at its rounds only; tests do not wait. */
     char *argv[] = {"firnd",        "--state",          state,

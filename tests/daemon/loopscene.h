@@ -40,6 +40,8 @@ struct loopscene_play {
      * a loop is opened. */
     int (*prepares)(void *state);
     double (*prepared_s)(void *state, firn_job_id job);
+    int (*ahead_s)(void *state);
+    void (*foresee)(void *state, const struct firn_foreseen *jobs, size_t n);
 };
 extern struct loopscene_play loopscene_play;
 

@@ -36,6 +36,22 @@ static double prepared_s(void *state, firn_job_id job)
     return job == early_job ? 40 : 0;
 }
 
+static firn_job_id foreseen_first;
+static int nforeseen; /* times */
+
+static int ahead_s(void *state)
+{
+    (void)state;
+    return 120;
+}
+
+static void foresee(void *state, const struct firn_foreseen *jobs, size_t n)
+{
+    (void)state;
+    foreseen_first = n > 0 ? jobs[0].job : 0;
+    nforeseen++;
+}
+
 static void open_scene(struct loopscene *s, const char *policy)
 {
     early_job = 0;
@@ -116,12 +132,40 @@ static void firn_starts_the_job_whose_processes_are_there(void **unused)
     }
 }
 
+/* Also by a forecast without a decision since the last one. */
+static void what_is_prepared_stays_foreseen(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_play.ahead_s = ahead_s;
+    loopscene_play.foresee = foresee;
+    nforeseen = 0;
+    open_scene(&s, "firn");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    const struct live_job *b = loopscene_submit(&s, "b", JOB);
+    const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
+    loopscene_turn(&s);
+    assert_int_equal(foreseen_first, b->id);
+    early_job = c->id;
+    for (int i = 0; i < 4; i++) {
+        int before = nforeseen;
+        long ndecided = s.loop->desk.ndecided;
+        loopscene_pass(&s, 6);
+        assert_true(nforeseen > before);
+        assert_int_equal(s.loop->desk.ndecided, ndecided);
+        assert_int_equal(foreseen_first, c->id);
+    }
+    loopscene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_start_is_shorter_by_what_is_prepared),
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
+        CASE(what_is_prepared_stays_foreseen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
