@@ -345,6 +345,21 @@ class Own(Folder):
         found = train(1, 1, steps=1, look=look)
         self.assertEqual(found["heard"], [["passes", "recompute", "sharded", "tensor"]])
 
+    def test_a_first_step_is_in_no_reported_step_time(self) -> None:
+        def look(run: Any) -> dict:
+            heard: list[float] = []
+            run.reporter.say = lambda **numbers: heard.append(numbers["step_s"])
+            run._sum, run._reported = torch.zeros(()), None
+            run._report()
+            run.step += 4
+            run._reported = (run._reported[0] - 8, run._reported[1])
+            run._report()
+            return {"heard": heard}
+
+        first, next_s = train(1, 1, steps=1, look=look)["heard"]
+        self.assertEqual(first, -1)
+        self.assertAlmostEqual(next_s, 2, delta=0.5)  # 8 s for four steps
+
     def test_passes_and_uneven_replicas_keep_the_global_batch(self) -> None:
         alone = train(1, 1, batch=5)
         for options in (dict(micro=1), dict(micro=2), dict(micro=1, sharded=True)):

@@ -180,7 +180,10 @@ class Parallel:
         self.step = self.samples = 0
         self.loss, self.norm = float("nan"), float("nan")
         self.stopped = False
-        self._saved_s = self._reported_s = time.monotonic()
+        self._saved_s = time.monotonic()
+        # Time and step of the last report, or of this process's first step, which
+        # is slow and says nothing of the others.
+        self._reported: tuple[float, int] | None = None
         self._saved_step = -1  # of the newest checkpoint that this run knows
         self._inside = False
         self._sum: torch.Tensor | None = None
@@ -412,6 +415,8 @@ class Parallel:
         """Between two steps: loss, reports, checkpoints, the order to stop."""
         if self.step % self.report_every == 0 or self.step == self.steps:
             self._report()
+        elif self._reported is None:
+            self._step_s()
         self._sum = None
         if self.on_step is not None:
             self.on_step(self)
@@ -460,6 +465,14 @@ class Parallel:
         found += ["tensor"] if self.shape.kind != OTHER else []
         return sorted(found)
 
+    def _step_s(self) -> float:
+        """Seconds of a step since the last report; -1: not known yet."""
+        now, last = time.monotonic(), self._reported
+        self._reported = (now, self.step)
+        if last is None or self.step <= last[1]:
+            return -1.0
+        return (now - last[0]) / (self.step - last[1])
+
     def _report(self) -> None:
         """The loss over all replicas; process 0 tells the scheduler."""
         assert self._sum is not None
@@ -471,16 +484,14 @@ class Parallel:
             self.norm = float(self._norm)
         if self.plan.rank != 0:
             return
-        now = time.monotonic()
-        taken = (now - self._reported_s) / self.report_every
-        self._reported_s = now
+        step_s = self._step_s()
         memory = -1.0
         if self.device.type == "cuda":
             memory = torch.cuda.max_memory_reserved(self.device) / 2**20
         self.reporter.say(
             step=self.step,
             progress=self.step / self.steps,
-            step_s=taken,
+            step_s=step_s,
             loss=self.loss,
             memory_mib=memory,
             batch=self.batch,
