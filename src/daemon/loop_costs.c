@@ -15,9 +15,9 @@
  *             the step time in the last report before
  *
  *   CLOCK     at DONE, its rate by reported step times over that by the clock
- *   ESTIMATE  at DONE, what it took from its start to its end with what it
- * asked for, alone, or would have taken by its last rate, over the duration
- * that its user gave
+ *   ESTIMATE  at DONE, over the duration that its user gave, what it took from
+ *             its start to its end with what it asked for, alone; or would have
+ *             taken so by its last rate
  *
  * livecosts.c keeps the means, by application; the meta entry "costs" of the
  * state file has them over a restart of firnd, and "slowdowns" those of pairs

@@ -78,12 +78,12 @@
  * being the first that shorter ones take. With s starts of a job so far and h
  * the seconds for which it has had GPUs, its H is no more than
  *
- *     (`horizon-past` x (3) + h) / (`horizon-past` + s)                   (5)
+ *     (`horizon-past` x (3) + h) / (`horizon-past` + s)                   (4)
  *
- * or 60 s: the mean of its shares, with a few of (3). (Without (5) a job of
+ * or 60 s: the mean of its shares, with a few of (3). (Without (4) a job of
  * 5000 s was moved four times in 16 s, each time for a gain that would have
  * paid in ten minutes. Over 22 tuning workloads, mean JCT and 99th percentile
- * over those without (5), for `horizon-past` 1, 2, 3 and 5: 1.004
+ * over those without (4), for `horizon-past` 1, 2, 3 and 5: 1.004
  * and 1.00, 1.000 and 1.00, 1.001 and 0.99, 1.000 and 1.00; but of the GPU time
  * restarts take with 5 7.1 instead of 9.5 % on Sia's Philly jobs, 9.1 instead
  * of 11.5 % on its new ones, and 5.6 instead of 6.5 % on Pollux's. With resizes
@@ -102,11 +102,11 @@
  * be stopped costs such a job a restart as it does others, c seconds instead of
  * the p of a pause. So every way that needs no stop is worth, in addition,
  *
- *     what is held, without `lasting`  x  `keep` (c - p) / (H + c)        (4)
+ *     what is held, without `lasting`  x  `keep` (c - p) / (H + c)        (5)
  *
- * (Without (4) only the pause spoke against a stop, and jobs that can be
+ * (Without (5) only the pause spoke against a stop, and jobs that can be
  * resized were stopped far more often than others: with resizes of 3.41 s over
- * 22 tuning workloads (4) makes the mean JCT 0.990 and the 99th percentile 0.98
+ * 22 tuning workloads (5) makes the mean JCT 0.990 and the 99th percentile 0.98
  * times as large, on SJF-BSBF's testbed 0.87 and 0.84 with 17 instead of 25 %
  * of the GPU time lost.)
  *
