@@ -95,10 +95,13 @@ class Firnd:
 
     def stop(self):
         """Jobs would go on without their scheduler."""
-        if self.process.poll() is None:
+        if self.process.poll() is not None:
+            return
+        try:
             jobs = self.get("/jobs?limit=1000")["jobs"]
             ids = [str(job["id"]) for job in jobs if job["state"] in ("pending", "running")]
             self.firn("cancel", "--force", *ids)
+        finally:  # also one that does not answer
             self.process.terminate()
 
     def close(self):
