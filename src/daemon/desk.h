@@ -54,9 +54,11 @@ struct clocked {
     int ngpus;
     firn_job_id beside;
     double from_s, from_done_s; /* the first report since */
-    double rate;                /* since then; 0: there was one report */
-    double slowdown;            /* of that rate, by the job beside it */
-    double alone; /* its rate alone, before that job came; 0: not known */
+    double rate;                /* from then to `to_s`; 0: one report */
+    double to_s;
+    double slowdown; /* of that rate, by the job beside it; >= 1 */
+    double alone; /* its rate alone, before that job came or as expected before
+                   * its first report; 0: not known */
 };
 
 /* When its end was forecast, and for when; at_s 0: it was not. */
@@ -262,6 +264,10 @@ double desk_training_s(const struct desk *desk, const struct live_job *job,
 /* The relative error that nine of ten foretold ends were within, of the last
  * ETA_ERRORS; at least a tenth. */
 double desk_eta_width(const struct desk *desk);
+/* The rate that the job, with this id in the book, should have alone on what it
+ * holds, in seconds of its duration: loop_pace.c. */
+double desk_expected_rate(const struct desk *desk, firn_job_id id,
+                          const struct firn_job *job);
 /* Its rate as the clock has it, which forecasts of ends go by; 0: it does not
  * report. */
 double desk_pace(const struct desk *desk, const struct live_job *job,

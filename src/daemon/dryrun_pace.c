@@ -127,19 +127,6 @@ static firn_job_id book_id(const struct dryrun *dry, const struct firn_job *job)
     return desk_book_id(&dry->loop->desk, job->id);
 }
 
-/* With what it holds, alone, in seconds of the duration that it has. */
-static double forecast_rate(struct dryrun *dry, const struct firn_job *job)
-{
-    struct liveforecast *f = dry->loop->desk.forecast;
-    struct firn_way way = liveforecast_held(f, book_id(dry, job), job);
-    double rate = liveforecast_rate(f, book_id(dry, job), job, &way);
-    rate = rate > 0 ? rate : 1;
-    if (!job->spec.is_nominal && !liveforecast_is_seen(f, book_id(dry, job)))
-        rate /= desk_share_of_training(&dry->loop->desk, job->spec.app,
-                                       job->spec.duration_s);
-    return rate;
-}
-
 /* Moments nearer than this are one. */
 static const double SOON_S = 1e-6;
 
@@ -196,7 +183,8 @@ static void set_rate(struct dryrun *dry, const struct firn_job *job)
         return;
     bool is_new = !(job->rate > 0);
     if (is_new)
-        pace->alone = forecast_rate(dry, job);
+        pace->alone =
+            desk_expected_rate(&dry->loop->desk, book_id(dry, job), job);
     else if (!(pace->alone > 0)) /* as it reported, beside whom it is now */
         pace->alone = job->rate * slowdown_of(dry, job);
     double rate = pace->alone / slowdown_of(dry, job);
@@ -228,7 +216,7 @@ void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
                         const struct track *track, double left_s)
 {
     double first_s = start_s(dry, job, track->prepared_s);
-    double alone = forecast_rate(dry, job);
+    double alone = desk_expected_rate(&dry->loop->desk, book_id(dry, job), job);
     double rate = alone / slowdown_of(dry, job);
     double begins_s = track->opened_s + first_s, done_s = job->done_s;
     double rest_s = left_s * dry->stretch * rate;

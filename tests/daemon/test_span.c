@@ -179,6 +179,35 @@ a_job_is_slowed_from_the_first_step_of_its_neighbour_on(void **unused)
     loopscene_close(&s);
 }
 
+/* A job of 100 s whose first steps are slow: in a second it does half of one,
+ * and would take 200 s. With durations of its application known to be right 2 s
+ * of the expected rate count beside what was seen: (0.5 + 2) / 3, and 120 s.
+ * Later what was seen counts. Nothing is expected where no duration was judged.
+ */
+static void a_slow_first_step_says_little(void **unused)
+{
+    (void)unused;
+    static const char *const apps[] = {SOFT "app: known\nduration: 100s",
+                                       SOFT "app: new\nduration: 100s"};
+    for (int i = 0; i < 2; i++) {
+        struct loopscene s;
+        loopscene_open(&s, "1x1:v100@16", "fifo", false);
+        livecosts_add(s.loop->desk.costs, "known", LIVECOST_ESTIMATE, 1);
+        loopscene_submit(&s, "a", apps[i]);
+        loopscene_turn(&s);
+        loopscene_report(&s, "a", 0.0001, 1, 100);
+        loopscene_pass(&s, 1);
+        loopscene_report(&s, "a", 0.005, 2, 100);
+        double early_s = number(eta(&s, "a"), "finish_s", 0);
+        assert_true(i == 0 ? early_s > 100 && early_s < 150 : early_s > 190);
+        loopscene_pass(&s, 47);
+        loopscene_report(&s, "a", 0.475, 1, 100);
+        assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 53) < 2);
+        loopscene_close(&s);
+        loopscene_remove_state();
+    }
+}
+
 static void measured_pairs_are_there_after_a_restart(void **unused)
 {
     (void)unused;
@@ -437,6 +466,7 @@ int main(void)
         CASE(the_round_knows_when_a_started_job_begins_to_train),
         CASE(a_dry_run_has_the_forecasts_of_the_round),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
+        CASE(a_slow_first_step_says_little),
         CASE(measured_pairs_are_there_after_a_restart),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),

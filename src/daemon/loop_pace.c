@@ -1,0 +1,150 @@
+/* loop_pace.c - how fast jobs train by the clock, which forecasts of ends go
+ * by.
+ *
+ * The rate of a job is what it has done between its first and its last report,
+ * on these GPUs and beside the same job, over the time between them. Step times
+ * that trainers report leave out what is between steps.
+ *
+ * The first steps of a training are slow (libraries choose their kernels,
+ * memory is allocated), and a few steps say little. So the rate that was
+ * expected of the job counts as if it had been seen for EXPECTED_S: by the
+ * duration that its user gave and by what such durations of its application
+ * were wrong by. Where no job of the application has ended yet nothing is
+ * expected.
+ *
+ * Invariants: (1) after a change of GPUs, or of the job beside it, what was
+ * seen before counts as what is expected at most; (2) the measured costs
+ * (loop_costs.c) are of what was seen alone.
+ * Cost: O(running jobs) for a report of a job that shares its GPUs.
+ */
+#include "daemon/loopwork.h"
+#include <math.h>
+
+/* A pace is taken from reports at least this far apart. */
+static const double PACE_LEAST_S = 0.5;
+/* The expected rate counts as much as this long of what is seen. */
+static const double EXPECTED_S = 2;
+/* A start takes at most this many times its mean. */
+static const double START_MOST = 1.5;
+
+bool desk_is_training(const struct desk *desk, const struct track *track)
+{
+    const struct live_job *job = book_job(desk->book, track->id);
+    if (job == NULL || track->open_attempt == 0)
+        return false;
+    if (track->mark_attempt == job->attempt && track->mark_s > 0)
+        return true;
+    double start_s = livecosts_mean(desk->costs, job->ask.app, LIVECOST_START);
+    return dock_now_s(desk->dock) >= track->opened_s + START_MOST * start_s;
+}
+
+/* The job that trains on the same GPUs; 0: none. `slowdown` is by it. */
+static firn_job_id beside_now(const struct desk *desk,
+                              const struct track *track,
+                              const struct firn_job *job, double *slowdown)
+{
+    const struct state *state = round_state(desk->round);
+    firn_job_id beside = 0;
+    *slowdown = 1;
+    if (job == NULL || !job->held.is_shared)
+        return 0;
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        if (&sj->job == job || !firn_alloc_overlaps(&sj->job.held, &job->held))
+            continue;
+        firn_job_id id = desk_book_id(desk, sj->job.id);
+        const struct track *other = desk_track(desk, id);
+        if (other == NULL || !desk_is_training(desk, other))
+            continue;
+        double xi = liveforecast_slowdown_now(
+            desk->forecast, (struct liveforecast_job){track->id, job},
+            (struct liveforecast_job){id, &sj->job});
+        beside = id;
+        if (xi < FORECASTER_BAD)
+            *slowdown = fmax(*slowdown, xi);
+    }
+    return beside;
+}
+
+/* The job's rate alone: what was seen, and what was expected before; 0: neither
+ * is known. */
+static double alone_of(const struct clocked *pace)
+{
+    double seen_s = pace->to_s - pace->from_s;
+    double seen = pace->rate * pace->slowdown;
+    if (!(pace->rate > 0) || !(pace->alone > 0))
+        return pace->rate > 0 ? seen : pace->alone;
+    return (seen * seen_s + pace->alone * EXPECTED_S) / (seen_s + EXPECTED_S);
+}
+
+double desk_expected_rate(const struct desk *desk, firn_job_id id,
+                          const struct firn_job *job)
+{
+    struct firn_way way = liveforecast_held(desk->forecast, id, job);
+    double rate = liveforecast_rate(desk->forecast, id, job, &way);
+    rate = rate > 0 ? rate : 1;
+    if (!job->spec.is_nominal && !liveforecast_is_seen(desk->forecast, id))
+        rate /=
+            desk_share_of_training(desk, job->spec.app, job->spec.duration_s);
+    return rate;
+}
+
+/* The rate alone that is expected of a job before its first report from these
+ * GPUs; 0: durations of its application were not judged yet. */
+static double prior(const struct desk *desk, const struct track *track,
+                    const struct firn_job *job)
+{
+    if (job == NULL || job->held.nparts == 0 || job->spec.is_nominal ||
+        !(livecosts_own_mean(desk->costs, job->spec.app, LIVECOST_ESTIMATE) >
+          0))
+        return 0;
+    return desk_expected_rate(desk, track->id, job);
+}
+
+void loop_costs_paced(struct loop *loop, const struct live_job *job,
+                      struct track *track, double done_s)
+{
+    struct clocked *pace = &track->pace;
+    const struct firn_job *in_round = desk_job(&loop->desk, track);
+    double now_s = dock_now_s(&loop->dock), slowdown;
+    int ngpus = in_round != NULL ? in_round->held.ngpus : 0;
+    firn_job_id beside = beside_now(&loop->desk, track, in_round, &slowdown);
+    bool is_other = pace->attempt != job->attempt || pace->ngpus != ngpus ||
+                    loop_costs_is_changing(track);
+    if (is_other || pace->beside != beside) {
+        double alone = is_other ? 0 : alone_of(pace); /* (1) */
+        if (!(alone > 0))
+            alone = prior(&loop->desk, track, in_round);
+        *pace = (struct clocked){.attempt = job->attempt,
+                                 .ngpus = ngpus,
+                                 .beside = beside,
+                                 .from_s = now_s,
+                                 .to_s = now_s,
+                                 .from_done_s = done_s,
+                                 .slowdown = slowdown,
+                                 .alone = alone};
+        return;
+    }
+    pace->slowdown = slowdown; /* as it is known by now */
+    if (now_s - pace->from_s < PACE_LEAST_S || done_s <= pace->from_done_s)
+        return;
+    pace->rate = (done_s - pace->from_done_s) / (now_s - pace->from_s);
+    pace->to_s = now_s;
+}
+
+double desk_pace(const struct desk *desk, const struct live_job *job,
+                 const struct track *track)
+{
+    const struct clocked *pace = &track->pace;
+    if (pace->attempt == job->attempt && (pace->rate > 0 || pace->alone > 0))
+        return alone_of(pace) / pace->slowdown;
+    double clock = livecosts_mean(desk->costs, job->ask.app, LIVECOST_CLOCK);
+    return clock > 1 ? track->rate / clock : track->rate;
+}
+
+double desk_pace_alone(const struct desk *desk, const struct live_job *job,
+                       const struct track *track)
+{
+    const struct clocked *pace = &track->pace;
+    double rate = desk_pace(desk, job, track);
+    return pace->attempt == job->attempt ? rate * pace->slowdown : rate;
+}
