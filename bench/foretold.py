@@ -6,9 +6,10 @@
 
 Runs the same queue of real training jobs under each policy, live: C trainers on
 virtual GPUs, whose steps take what they take on a GPU whatever the CPUs do
-(examples/gpu.c), or PyTorch jobs (--torch) on one GPU, which is declared as four
-slots so that four of them run at a time, and whose processes are not started in
-advance then; `--gpus ''` takes the GPU as it is. First, one scheduler runs jobs of each
+(examples/gpu.c), or PyTorch jobs (--torch) on the GPU of this machine, with
+prepared starts. `--gpus 1x4:h200@35` declares it as four slots, so that four jobs
+run at a time and none is prepared; all of them slow each other down then, which
+firnd cannot know. First, one scheduler runs jobs of each
 application alone and, unless --no-pairs is given, each pair of applications on
 one GPU; every queue begins with what that one has measured.
 
@@ -162,7 +163,7 @@ class Trainers:
 
 class Torch:
     """PyTorch jobs of bench/gpu/mixed_job.py: model, GPUs, and the least and most
-    steps, all small, so that four of them do not fill a large GPU. In the queue
+    steps, all small, so that two of them do not fill a large GPU. In the queue
     users go by what the two jobs of the application took that ran alone before; of
     those they said nothing."""
 
@@ -173,7 +174,7 @@ class Torch:
     def __init__(self, args, folder):
         del folder
         self.device = args.device
-        self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.gpus else []
+        self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.is_split else []
         self.scale = 1 if args.device == "cuda" else 0.05
         self.beside = 700 * self.scale
         self.lines = {}  # by application: seconds of a start, of a step
@@ -422,8 +423,10 @@ def arguments():
     args.set += [f"local.ahead={args.ahead}"] if args.ahead else []
     if args.torch:
         given = {word.split("=")[0] for word in sys.argv[1:]}
-        args.gpus = args.gpus if "--gpus" in given else "1x4:h200@35"
-        args.set += ["local.ahead=0"] if args.gpus else []  # all slots are GPU 0
+        found = "" if args.device == "cuda" else "1x1:h200@140"
+        args.gpus = args.gpus if "--gpus" in given else found
+        args.is_split = args.gpus not in ("", found)  # all slots are GPU 0
+        args.set += ["local.ahead=0"] if args.is_split else []
         args.jobs = args.jobs if "--jobs" in given else 20
         args.policies = args.policies if "--policies" in given else "fifo,sjf-ffs,firn"
         os.environ["PYTHONPATH"] = os.path.abspath(os.path.join(HERE, "../python"))

@@ -53,8 +53,8 @@ def _is_blind() -> bool:
     torch = sys.modules.get("torch")
     if torch is None or not os.environ.get("CUDA_VISIBLE_DEVICES"):
         return False
-    if torch.version.cuda is None:
-        return False
+    if torch.version.cuda is None or not os.path.exists("/dev/nvidiactl"):
+        return False  # there are none
     return torch._C._cuda_getDeviceCount() == 0
 
 

@@ -16,12 +16,16 @@
 #include "wire/aheadgate.h"
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 extern char **environ;
+
+/* When the gate was opened, for a program that is executed again behind it. */
+static const char opened_name[] = "FIRN_GATE_OPENED";
 
 static bool was_called;
 static double opened_s; /* by CLOCK_MONOTONIC; 0: it was not prepared */
@@ -33,7 +37,8 @@ bool firn_ahead_was_called(void)
 
 double firn_ahead_opened_s(void)
 {
-    return opened_s;
+    const char *text = getenv(opened_name);
+    return opened_s > 0 || text == NULL ? opened_s : strtod(text, NULL);
 }
 
 /* The descriptor of the gate; -1: this process was not started early. */
@@ -122,9 +127,11 @@ static bool pass(int fd)
                    read_all(fd, block, head.nbytes) &&
                    block[head.nbytes - 1] == '\0' &&
                    take_over(block, head.nbytes);
+    char text[40];
     opened_s = head.opened_s;
+    snprintf(text, sizeof text, "%.6f", opened_s);
     free(block);
-    return is_open;
+    return is_open && setenv(opened_name, text, 1) == 0;
 }
 
 bool firn_ahead_pass(void)

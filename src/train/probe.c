@@ -94,9 +94,10 @@ static double now_s(clockid_t clock)
 
 double firn_process_age_s(void)
 {
-    double opened_s = firn_ahead_opened_s();
-    if (opened_s > 0)
-        return fmax(now_s(CLOCK_MONOTONIC) - opened_s, 0);
     double since = started_s(), now = now_s(CLOCK_BOOTTIME);
-    return since < 0 || now < 0 ? -1 : fmax(now - since, 0);
+    double age_s = since < 0 || now < 0 ? -1 : fmax(now - since, 0);
+    double opened_s = firn_ahead_opened_s();
+    double open_s = fmax(now_s(CLOCK_MONOTONIC) - opened_s, 0);
+    /* A process that was started behind the gate is younger. */
+    return opened_s > 0 && !(age_s >= 0 && age_s < open_s) ? open_s : age_s;
 }

@@ -11,6 +11,9 @@ import tempfile
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
+
+import firn.ahead
 
 SCRIPT = '''
 import os, sys
@@ -105,6 +108,19 @@ class Ahead(unittest.TestCase):
         gate.close()
         out, _ = process.communicate(timeout=600)
         self.assertEqual((process.returncode, out), (1, ""))
+
+    def test_a_program_begins_again_only_where_there_are_gpus(self) -> None:
+        """CUDA that sees none was asked too early, or has none to see."""
+        torch = mock.Mock()
+        torch.version.cuda = "13.0"
+        torch._C._cuda_getDeviceCount.return_value = 0
+        for has_gpus in (False, True):
+            with (
+                mock.patch.dict(sys.modules, torch=torch),
+                mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES="0"),
+                mock.patch("os.path.exists", return_value=has_gpus),
+            ):
+                self.assertEqual(firn.ahead._is_blind(), has_gpus)
 
 
 if __name__ == "__main__":

@@ -120,6 +120,24 @@ static void a_process_that_is_not_needed_ends_with_status_one(void **state)
     assert_int_equal(status_of(pid), 1);
 }
 
+/* A program that is executed again behind the gate is as old as the gate has
+ * been open; a process that was started later has its own age. */
+static void an_age_counts_from_the_gate_on(void **state)
+{
+    (void)state;
+    char text[40];
+    double age_s;
+    while (!((age_s = firn_process_age_s()) > 0))
+        continue;
+    snprintf(text, sizeof text, "%.6f", now_s() + 1000);
+    setenv("FIRN_GATE_OPENED", text, 1);
+    assert_true(firn_process_age_s() == 0);
+    setenv("FIRN_GATE_OPENED", "0.000001", 1); /* when the machine started */
+    assert_true(firn_process_age_s() >= age_s);
+    assert_true(firn_process_age_s() < now_s());
+    unsetenv("FIRN_GATE_OPENED");
+}
+
 static void without_a_gate_nothing_is_waited_for(void **state)
 {
     (void)state;
@@ -136,6 +154,7 @@ int main(void)
         cmocka_unit_test(
             a_gate_that_is_open_already_lets_a_late_process_through),
         cmocka_unit_test(a_process_that_is_not_needed_ends_with_status_one),
+        cmocka_unit_test(an_age_counts_from_the_gate_on),
         cmocka_unit_test(without_a_gate_nothing_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
