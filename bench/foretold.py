@@ -169,18 +169,14 @@ class Torch:
 
     apps = {"cnn": ("cnn", None, 1, 800, 2400),
             "resnet": ("resnet18", None, 1, 250, 700)}
+    beside = 700  # steps of a job that something is measured with
     variables = ("PYTHONPATH", "FIRN_TRAIN_LIB", "CUBLAS_WORKSPACE_CONFIG")
 
     def __init__(self, args, folder):
         del folder
         self.device = args.device
         self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.is_split else []
-        self.scale = 1 if args.device == "cuda" else 0.05
-        self.beside = 700 * self.scale
         self.lines = {}  # by application: seconds of a start, of a step
-        if args.device == "cpu":
-            self.apps = {app: row[:3] + tuple(n * self.scale for n in row[3:])
-                         for app, row in self.apps.items()}
 
     def gpus(self, app):
         return self.apps[app][2]

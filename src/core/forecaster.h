@@ -94,6 +94,12 @@ void forecaster_load_pairs(struct forecaster *forecaster, const char *text);
 void forecaster_save_slowdowns(const struct forecaster *forecaster,
                                struct firn_buf *out);
 void forecaster_load_slowdowns(struct forecaster *forecaster, const char *text);
+/* Step times that jobs had alone on their GPUs, by application, GPU type and
+ * shape, as text and back; the same of lines that cannot be read, or are of a
+ * type that is not here. */
+void forecaster_save_steps(const struct forecaster *forecaster,
+                           struct firn_buf *out);
+void forecaster_load_steps(struct forecaster *forecaster, const char *text);
 
 /* Calls `pair` for every pair of applications that was seen on shared GPUs,
  * with the step time of the first beside the second over that alone. */

@@ -13,6 +13,9 @@
  * (firn_itertime_refit) from the profile's or, without one, from the default:
  * what was not seen stays as it was believed, so few reports change little.
  *
+ * What was seen can be saved as text and loaded again, by the names of the
+ * types; the laws are fitted anew then.
+ *
  * Reports of accumulated steps are not fitted: they are several passes.
  * Simulated jobs report no step times, so nothing is learned in a simulation.
  *
@@ -20,9 +23,12 @@
  * and comes with news only. SHAPES_MAX shapes a type, LAWS_MAX applications;
  * later ones are not learned.
  */
+#include "base/buf.h"
 #include "base/str.h"
 #include "core/outlook.h"
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #define STEP_RATE 0.3
 #define NEWS      0.05 /* share of a step time */
@@ -72,10 +78,9 @@ long law_fits(const struct forecaster *f, const char *app)
     return number >= 0 ? f->laws.at[number]->nfits : 0;
 }
 
-/* NULL: the job has no application, or there are too many. */
-static struct law *law_of(struct forecaster *f, const struct firn_job *job)
+/* NULL: no application, or there are too many. */
+static struct law *law_of(struct forecaster *f, const char *app)
 {
-    const char *app = job->spec.app;
     int number = map_find(&f->law_names, app);
     if (number >= 0)
         return f->laws.at[number];
@@ -235,7 +240,7 @@ void law_learn(struct forecaster *f, const struct forecaster_report *report)
     if (!(report->step_s > 0))
         return;
     firn_type_id type = held_type(f, &report->job->held);
-    struct law *law = type >= 0 ? law_of(f, report->job) : NULL;
+    struct law *law = type >= 0 ? law_of(f, report->job->spec.app) : NULL;
     if (shape_of(f, law, report, &shape) &&
         take(law, type, &shape, report->step_s))
         refit(f, law, type);
@@ -252,4 +257,58 @@ double law_alone_s(const struct forecaster *f,
         return 0;
     size_t i = find(law, type, &shape);
     return i < law->seen[type].n ? law->seen[type].at[i].obs.step_s : 0;
+}
+
+/* --- over a restart ------------------------------------------------------- */
+
+/* A line is: application, type, nodes, GPUs, GPUs on the fullest node, samples
+ * of a GPU, both unfrozen shares, seconds of a step. */
+void forecaster_save_steps(const struct forecaster *f, struct firn_buf *out)
+{
+    for (size_t i = 0; i < f->laws.n; i++)
+        for (int t = 0; t < f->priors.cluster->ntypes; t++)
+            for (size_t k = 0; k < f->laws.at[i]->seen[t].n; k++) {
+                const struct firn_step_obs *obs =
+                    &f->laws.at[i]->seen[t].at[k].obs;
+                const struct firn_shape *s = &obs->shape;
+                buf_printf(out, "%s\t%s\t%d %d %d %.17g %.17g %.17g %.9g\n",
+                           map_name(&f->law_names, (int)i),
+                           f->priors.cluster->types[t].name, s->nodes, s->gpus,
+                           s->gpus_on_fullest, s->batch_per_gpu, s->theta,
+                           s->omega, obs->step_s);
+            }
+}
+
+static void load_step(struct forecaster *f, char *line)
+{
+    struct firn_step_obs obs = {.shape.accum_steps = 1, .sync_s = (double)NAN};
+    struct firn_shape *s = &obs.shape;
+    char *type = strchr(line, '\t');
+    char *rest = type != NULL ? strchr(type + 1, '\t') : NULL;
+    if (rest == NULL)
+        return;
+    *type++ = *rest++ = '\0';
+    if (sscanf(rest, "%9d %9d %9d %lf %lf %lf %lf", &s->nodes, &s->gpus,
+               &s->gpus_on_fullest, &s->batch_per_gpu, &s->theta, &s->omega,
+               &obs.step_s) != 7 ||
+        firn_step_obs_fault(&obs) != NULL)
+        return;
+    for (int t = 0; t < f->priors.cluster->ntypes; t++)
+        if (strcmp(f->priors.cluster->types[t].name, type) == 0) {
+            struct law *law = law_of(f, line);
+            if (law != NULL && take(law, t, s, obs.step_s))
+                refit(f, law, t);
+        }
+}
+
+void forecaster_load_steps(struct forecaster *f, const char *text)
+{
+    while (*text != '\0') {
+        size_t n = strcspn(text, "\n");
+        char *line = mem_new(n + 1, 1);
+        memcpy(line, text, n);
+        load_step(f, line);
+        mem_free(line);
+        text += text[n] == '\n' ? n + 1 : n;
+    }
 }

@@ -232,6 +232,16 @@ void liveforecast_load_slowdowns(struct liveforecast *f, const char *text)
     forecaster_load_slowdowns(f->forecaster, text);
 }
 
+void liveforecast_save_steps(const struct liveforecast *f, struct firn_buf *out)
+{
+    forecaster_save_steps(f->forecaster, out);
+}
+
+void liveforecast_load_steps(struct liveforecast *f, const char *text)
+{
+    forecaster_load_steps(f->forecaster, text);
+}
+
 void liveforecast_each_pair(const struct liveforecast *f, forecaster_pair *pair,
                             void *arg)
 {

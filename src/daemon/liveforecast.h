@@ -66,6 +66,10 @@ void liveforecast_save_slowdowns(const struct liveforecast *forecast,
                                  struct firn_buf *out);
 void liveforecast_load_slowdowns(struct liveforecast *forecast,
                                  const char *text);
+/* Step times of applications alone on their GPUs, over a restart. */
+void liveforecast_save_steps(const struct liveforecast *forecast,
+                             struct firn_buf *out);
+void liveforecast_load_steps(struct liveforecast *forecast, const char *text);
 
 void liveforecast_each_pair(const struct liveforecast *forecast,
                             forecaster_pair *pair, void *arg);

@@ -19,9 +19,9 @@
  *             its start to its end with what it asked for, alone; or would have
  *             taken so by its last rate
  *
- * livecosts.c keeps the means, by application; the meta entry "costs" of the
- * state file has them over a restart of firnd, and "slowdowns" those of pairs
- * on shared GPUs.
+ * livecosts.c keeps the means, by application. The meta entry "costs" of the
+ * state file has them over a restart of firnd, "slowdowns" those of pairs on
+ * shared GPUs, and "steps" the step times alone that pairs are judged by.
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
@@ -34,40 +34,74 @@ static const char *app_of(const struct live_job *job)
     return job->ask.app;
 }
 
+static void load_costs(struct loop *loop, const char *text)
+{
+    livecosts_load(loop->desk.costs, text);
+}
+
+static void load_slowdowns(struct loop *loop, const char *text)
+{
+    liveforecast_load_slowdowns(loop->desk.forecast, text);
+}
+
+static void load_steps(struct loop *loop, const char *text)
+{
+    liveforecast_load_steps(loop->desk.forecast, text);
+}
+
+static void save_costs(const struct loop *loop, struct firn_buf *text)
+{
+    livecosts_save(loop->desk.costs, text);
+}
+
+static void save_slowdowns(const struct loop *loop, struct firn_buf *text)
+{
+    liveforecast_save_slowdowns(loop->desk.forecast, text);
+}
+
+static void save_steps(const struct loop *loop, struct firn_buf *text)
+{
+    liveforecast_save_steps(loop->desk.forecast, text);
+}
+
+/* Entries of the state file. */
+static const struct kept {
+    const char *key;
+    void (*load)(struct loop *loop, const char *text);
+    void (*save)(const struct loop *loop, struct firn_buf *text);
+} kept[] = {{"costs", load_costs, save_costs},
+            {"slowdowns", load_slowdowns, save_slowdowns},
+            {"steps", load_steps, save_steps}};
+enum { NKEPT = sizeof kept / sizeof *kept };
+
 void loop_costs_open(struct loop *loop)
 {
     struct firn_buf text = {0};
     struct firn_error none = {0};
     loop->desk.costs = livecosts_new();
-    if (store_get_meta(loop->store, "costs", &text, &none) == FIRN_OK &&
-        text.n > 0)
-        livecosts_load(loop->desk.costs, text.at);
-    buf_clear(&text);
-    if (store_get_meta(loop->store, "slowdowns", &text, &none) == FIRN_OK &&
-        text.n > 0)
-        liveforecast_load_slowdowns(loop->desk.forecast, text.at);
+    for (int i = 0; i < NKEPT; i++) {
+        buf_clear(&text);
+        if (store_get_meta(loop->store, kept[i].key, &text, &none) == FIRN_OK &&
+            text.n > 0)
+            kept[i].load(loop, text.at);
+    }
     buf_release(&text);
-}
-
-static void save(struct loop *loop, const char *key,
-                 const struct firn_buf *text)
-{
-    struct firn_error err = {0};
-    if (text->n > 0)
-        book_wrote(loop->book,
-                   store_put_meta(loop->store, key,
-                                  (struct firn_bytes){text->at, text->n}, &err),
-                   &err);
 }
 
 void loop_costs_save(struct loop *loop)
 {
     struct firn_buf text = {0};
-    livecosts_save(loop->desk.costs, &text);
-    save(loop, "costs", &text);
-    buf_clear(&text);
-    liveforecast_save_slowdowns(loop->desk.forecast, &text);
-    save(loop, "slowdowns", &text);
+    struct firn_error err = {0};
+    for (int i = 0; i < NKEPT; i++) {
+        buf_clear(&text);
+        kept[i].save(loop, &text);
+        if (text.n > 0)
+            book_wrote(loop->book,
+                       store_put_meta(loop->store, kept[i].key,
+                                      (struct firn_bytes){text.at, text.n},
+                                      &err),
+                       &err);
+    }
     buf_release(&text);
 }
 
