@@ -172,6 +172,15 @@ struct firn_sim_options {
     const struct firn_pair_slowdown *pairs; /* measured pairs of applications
                                              * that have no profile */
     size_t npairs;
+    bool quiet_starts; /* a job slows others on its GPUs down from its first
+                        * step on; else from its start on */
+    int prepares;      /* the processes of so many waiting jobs are started
+                        * before the GPUs of the jobs are free; 0: of none */
+    const struct firn_restart_cost *prepared; /* by application: what is left of
+                                               * a start that was prepared in
+                                               * time; others are not prepared
+                                               */
+    size_t nprepared;
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -82,7 +82,7 @@ static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
 
 /* What firnd has measured, as values of options of `firn sim`. */
 struct measured {
-    struct firn_buf pairs, resizes; /* empty: nothing */
+    struct firn_buf pairs, resizes, prepared; /* empty: nothing */
     bool has_starts;
 };
 
@@ -91,7 +91,12 @@ static void put_app(struct measured *out, const json_t *app)
     const char *name = answer_text(app, "app");
     double pause_s = answer_number(app, "pause_s", -1);
     out->has_starts = out->has_starts || answer_number(app, "start_s", 0) > 0;
-    if (pause_s < 0 || *name == '\0' || strpbrk(name, ",=+") != NULL)
+    if (*name == '\0' || strpbrk(name, ",=+") != NULL)
+        return;
+    if (answer_number(app, "waits_for_gpus", 0) > 0)
+        buf_printf(&out->prepared, ",%s=%.6f", name,
+                   answer_number(app, "prepared_start_s", 0));
+    if (pause_s < 0)
         return;
     buf_printf(&out->resizes, "%s%s=%.6f/%.6f", out->resizes.n > 0 ? "," : "",
                name, pause_s, answer_number(app, "prepare_s", 0));
@@ -120,20 +125,32 @@ static void fetch_measured(struct live *live, struct measured *out)
         return;
     const json_t *apps = answer_list(answer, "apps");
     const json_t *pairs = answer_list(answer, "pairs");
+    double prepares = answer_number(answer, "prepares", 0);
+    if (prepares >= 1)
+        buf_printf(&out->prepared, "%.0f", prepares);
     for (size_t i = 0; i < json_array_size(apps); i++)
         put_app(out, json_array_get(apps, i));
     for (size_t i = 0; i < json_array_size(pairs); i++)
         put_pair(out, json_array_get(pairs, i));
+    if (!(prepares >= 1))
+        buf_clear(&out->prepared);
     json_decref(answer);
 }
 
 /* The options behind the first `argc`; returns how many words there are. */
 static int add_measured(struct measured *measured, char **argv, int argc)
 {
-    static char charge[] = "--charge-first-start", pairs[] = "--pair-slowdown",
-                resizes[] = "--resize-cost";
-    if (measured->has_starts)
+    static char charge[] = "--charge-first-start", quiet[] = "--quiet-starts",
+                pairs[] = "--pair-slowdown", resizes[] = "--resize-cost",
+                prepare[] = "--prepare";
+    if (measured->has_starts) {
         argv[argc++] = charge;
+        argv[argc++] = quiet;
+    }
+    if (measured->prepared.n > 0) {
+        argv[argc++] = prepare;
+        argv[argc++] = measured->prepared.at;
+    }
     if (measured->pairs.n > 0) {
         argv[argc++] = pairs;
         argv[argc++] = measured->pairs.at;
@@ -156,7 +173,7 @@ static int simulate(struct live *live, const struct args *args, char *path,
     char sim[] = "sim", trace_flag[] = "--trace", cluster_flag[] = "--cluster",
          policy_flag[] = "--policy", out_flag[] = "-o", json[] = "json",
          plain[] = "table", report_flag[] = "--report";
-    char *argv[16] = {sim,          trace_flag, path,
+    char *argv[24] = {sim,          trace_flag, path,
                       cluster_flag, cluster,    policy_flag,
                       policy,       out_flag,   live->is_json ? json : plain};
     int argc = 9;
@@ -170,6 +187,7 @@ static int simulate(struct live *live, const struct args *args, char *path,
     int rc = cmd_sim(argc, argv);
     buf_release(&measured.pairs);
     buf_release(&measured.resizes);
+    buf_release(&measured.prepared);
     return rc;
 }
 

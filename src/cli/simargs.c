@@ -10,6 +10,7 @@
 #include "sim/world.h"
 #include <firn/compat.h>
 #include <firn/policy.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,34 @@ static enum firn_status set_restart(void *at, const char *value,
         }
         struct firn_restart_cost cost = {app, cost_s};
         vec_add(&args->restarts, cost);
+    }
+    words_release(&pieces);
+    return status;
+}
+
+/* --prepare: "1,bert=0.5s": how many jobs at a time, and what is left of a
+ * start by application. */
+static enum firn_status set_prepare(void *at, const char *value,
+                                    struct firn_error *err)
+{
+    struct sim_args *args = at;
+    struct words pieces = {0};
+    enum firn_status status = flag_words(&pieces, value, err);
+    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
+        const char *rest, *app = split_app(args, pieces.at[i], &rest);
+        struct firn_restart_cost left = {app, 0};
+        double most = 0;
+        if (app != NULL) {
+            status = duration_parse(rest, &left.cost_s, err);
+            vec_add(&args->prepared, left);
+        } else if (str_double(rest, &most) && most >= 1 && most <= 1000 &&
+                   most == floor(most))
+            args->options.prepares = (int)most;
+        else
+            status = firn_fail(err, FIRN_EINVAL,
+                               "'%s' is neither a number of jobs from 1 to "
+                               "1000 nor APP=TIME",
+                               rest);
     }
     words_release(&pieces);
     return status;
@@ -453,6 +482,15 @@ static const struct flag table[] = {
     {"charge-first-start", 0, NULL,
      "charge the restart cost for the first start too", flag_yes,
      OPTION(charges_first_start)},
+    {"quiet-starts", 0, NULL,
+     "on shared GPUs, a job that starts slows the others down from its first "
+     "step on, not before",
+     flag_yes, OPTION(quiet_starts)},
+    {"prepare", 0, "N,APP=TIME,...",
+     "start the processes of N waiting jobs before their GPUs are free; TIME "
+     "is what is left of a start then; jobs of other applications are not "
+     "prepared",
+     set_prepare, 0},
     {"interval", 0, "TIME",
      "schedule only at multiples of TIME (default: at every event)",
      flag_duration, OPTION(interval_s)},
@@ -651,6 +689,8 @@ static int check(struct sim_args *args)
     args->options.nresize_costs = args->resizes.n;
     args->options.pairs = args->pairs.at;
     args->options.npairs = args->pairs.n;
+    args->options.prepared = args->prepared.at;
+    args->options.nprepared = args->prepared.n;
     return rc;
 }
 
@@ -690,6 +730,7 @@ void simargs_release(struct sim_args *args)
     words_release(&args->apps);
     words_release(&args->explains);
     vec_release(&args->restarts);
+    vec_release(&args->prepared);
     vec_release(&args->resizes);
     vec_release(&args->pairs);
     firn_cluster_release(&args->cluster);

@@ -38,6 +38,8 @@ static enum firn_status refuse_rounds(const char *artifact,
         {"resizes without a stop", options->resizes},
         {"a choice whether the first start costs",
          options->charges_first_start},
+        {"quiet starts", options->quiet_starts},
+        {"prepared starts", options->prepares > 0},
     };
     return refuse(artifact, extras, sizeof extras / sizeof *extras, err);
 }

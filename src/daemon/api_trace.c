@@ -8,8 +8,8 @@
  * With `costs=1` run times are of the training alone: without the mean start of
  * the application, or the start that was measured where its processes were
  * there before, and without what the job lost to others on its GPUs, by the
- * measured slowdown of the pair. The row's restart_s is the mean start less
- * what prepared starts have saved in the mean.
+ * measured slowdown of the pair. The row's restart_s is the mean start without
+ * preparation.
  *
  * `since` leaves out jobs submitted before, in seconds since 1970.
  */
@@ -167,9 +167,8 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     spec.is_nominal = false; /* it was seen */
     past_spec(past, &spec);
     double start_s = cost_of(trace, spec.app, LIVECOST_START);
-    if (trace->has_costs && start_s > 0) /* prepared as often as so far */
-        spec.restart_s =
-            fmax(start_s - cost_of(trace, spec.app, LIVECOST_SAVED), 0);
+    if (trace->has_costs && start_s > 0)
+        spec.restart_s = start_s;
     vec_add(&trace->specs, spec);
 }
 

@@ -131,8 +131,13 @@ void loop_costs_json(const struct loop *loop, struct firn_buf *json)
         [LIVECOST_SAVED] = "saved_s",
         [LIVECOST_WAITS] = "waits_for_gpus"};
     const struct livecosts *costs = loop->desk.costs;
+    const struct firn_engine_def *engine = loop->dock.engine;
     const char *app;
     jsonbuf_open(json, NULL, '{');
+    jsonbuf_int(json, "prepares",
+                engine->prepares != NULL
+                    ? engine->prepares(loop->dock.engine_state)
+                    : 0);
     jsonbuf_open(json, "apps", '[');
     for (size_t i = 0; (app = livecosts_app(costs, i)) != NULL; i++) {
         jsonbuf_open(json, NULL, '{');

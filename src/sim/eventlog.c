@@ -79,6 +79,15 @@ static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
         buf_double(out, o->restarts[i].cost_s);
         buf_putc(out, '\n');
     }
+    if (o->quiet_starts)
+        put_text(out, "starts", "quiet");
+    for (size_t i = 0; o->prepares > 0 && i < o->nprepared; i++) {
+        buf_printf(out, "prepared_of\t%d\t", o->prepares);
+        buf_json_string(out, o->prepared[i].app);
+        buf_putc(out, '\t');
+        buf_double(out, o->prepared[i].cost_s);
+        buf_putc(out, '\n');
+    }
     if (!o->resizes)
         return;
     put_setting(out, "resize_s", o->resize_s);

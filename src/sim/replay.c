@@ -44,9 +44,9 @@ static const char *const setting_names[SETTINGS] = {
 };
 /* Texts that say how a run was asked for and that change no check. */
 static const char *const remark_names[] = {
-    "setting",     "profiles",   "failures",  "freeze",
-    "forecast",    "restart_of", "resize_of", "slowdown_of",
-    "restart_all", "resize_all", "transfers", "pair_of"};
+    "setting",    "profiles",  "failures",    "freeze",      "forecast",
+    "restart_of", "resize_of", "slowdown_of", "restart_all", "resize_all",
+    "transfers",  "pair_of",   "starts",      "prepared_of"};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {

@@ -87,6 +87,19 @@ void sharers_leave(struct simengine *engine, struct simjob *sj)
     sj->alloc.nparts = 0;
 }
 
+void sharers_touch(struct simengine *engine, struct simjob *sj)
+{
+    exchange(engine, &sj->alloc, sj->job->slot, sj->job->slot);
+}
+
+/* Is there a job at the place that counts for `sj`? */
+static bool counts(const struct simengine *engine, int place,
+                   const struct simjob *sj)
+{
+    return place >= 0 &&
+           (place == sj->job->slot || !engine->jobs.at[place].is_quiet);
+}
+
 int sharers_most(const struct simengine *engine, const struct simjob *sj)
 {
     int most = 1;
@@ -97,7 +110,7 @@ int sharers_most(const struct simengine *engine, const struct simjob *sj)
             int n = 0;
             for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu;
                  k++)
-                n += at[k] >= 0;
+                n += counts(engine, at[k], sj);
             most = n > most ? n : most;
         }
     }
@@ -154,7 +167,7 @@ void sharers_near(const struct simengine *engine, const struct simjob *sj,
             const int *at = places(engine, part, __builtin_ctzll(left));
             for (int k = 0; k < engine->world.options->cluster->jobs_per_gpu;
                  k++)
-                if (at[k] >= 0 && at[k] != sj->job->slot)
+                if (counts(engine, at[k], sj) && at[k] != sj->job->slot)
                     add_job(out, &engine->jobs.at[at[k]]);
         }
     }

@@ -5,6 +5,9 @@
  * takes time, until the last of its GPUs is free and that cost is over
  * (handover.h); then it gains `rate`
  * reference seconds a second, and completes when it has duration_s of them.
+ * A start that is prepared (options->prepares) costs what is left of it. While
+ * it lasts, a quiet job (options->quiet_starts) slows no other on its GPUs
+ * down; it turns to its rate at its first step, and the others to theirs.
  * A job that is resized without a stop (costs.h) goes on at its old rate while
  * new processes are prepared, and then pauses.
  * A truth may limit a rate to a part of the work; at its end the job turns to
@@ -49,6 +52,28 @@ static double start_cost_s(const struct simengine *engine,
     if (job->starts == 0 && !engine->world.cadence.charges_first_start)
         return 0;
     return costs_restart_s(engine, job);
+}
+
+/* What is left of a start: its processes were started when the job came, or was
+ * stopped, and the engine had less than `prepares` others to prepare. It
+ * prepares jobs in the order of their starts. */
+static double prepared_cost_s(struct simengine *engine,
+                              const struct firn_job *job, double came_s,
+                              double cost_s)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    double now_s = engine->world.now_s;
+    size_t n = engine->starts.n, most = (size_t)options->prepares, i = 0;
+    while (i < options->nprepared &&
+           strcmp(options->prepared[i].app, job->spec.app) != 0)
+        i++;
+    if (most == 0 || i == options->nprepared)
+        return cost_s;
+    if (n >= most)
+        came_s = later(came_s, engine->starts.at[n - most]);
+    vec_add(&engine->starts, now_s);
+    return later(cost_s - later(now_s - came_s, 0),
+                 earlier(options->prepared[i].cost_s, cost_s));
 }
 
 /* Brings a job up to now: (1), (3). */
@@ -225,9 +250,10 @@ static void start(struct simengine *engine, const struct firn_step *step)
             sj->is_lone ? 0 : transfers_left_by(engine, step->to->how.after);
     sj->gpus = sj->used_gpus = step->to->ngpus;
     sj->is_preparing = false;
+    double came_s = job->starts == 0 ? job->spec.submit_s : sj->since_s;
     sj->since_s = engine->world.now_s;
     double cost_s =
-        start_cost_s(engine, step) -
+        prepared_cost_s(engine, job, came_s, start_cost_s(engine, step)) -
         earlier(step->to->how.ahead_s, engine->world.options->ahead_s);
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);
@@ -235,12 +261,15 @@ static void start(struct simengine *engine, const struct firn_step *step)
     sj->resumes_s = ready_s + later(cost_s, 0);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
+    sj->is_quiet = engine->world.options->quiet_starts && step->to->is_shared &&
+                   step->to->how.merged_with == FIRN_NO_JOB &&
+                   sj->resumes_s > engine->world.now_s;
     sharers_join(engine, sj, step->to);
     if (engine->truth.pace != NULL)
         keep(sj, step->to);
     struct truth_pace pace = ask(engine, sj, step->to);
     sj->rate = pace.rate;
-    sj->until_s = pace.until_s;
+    sj->until_s = sj->is_quiet ? sj->done_s : pace.until_s;
     schedule(engine, sj);
 }
 
@@ -322,6 +351,7 @@ static void stop(struct simengine *engine, const struct firn_step *step,
                                       : lets_go_s(engine, sj));
     if (step->is_loss)
         roll_back(engine, sj);
+    sj->is_quiet = false;
     sharers_leave(engine, sj);
     heap_remove(&engine->finishes, step->job->slot);
 }
@@ -353,10 +383,8 @@ static enum firn_status apply(void *state, const struct firn_step *step,
 }
 
 /* Jobs whose neighbours changed go at another rate from now on. */
-static enum firn_status settled(void *state, struct firn_error *err)
+static void settle(struct simengine *engine)
 {
-    struct simengine *engine = state;
-    (void)err;
     for (size_t i = 0; i < engine->dirty.n; i++) {
         struct simjob *sj = &engine->jobs.at[engine->dirty.at[i]];
         sj->is_dirty = false;
@@ -376,6 +404,12 @@ static enum firn_status settled(void *state, struct firn_error *err)
         schedule(engine, sj);
     }
     engine->dirty.n = 0;
+}
+
+static enum firn_status settled(void *state, struct firn_error *err)
+{
+    (void)err;
+    settle(state);
     return FIRN_OK;
 }
 
@@ -495,6 +529,7 @@ static void close_engine(void *state)
     vec_release(&engine->jobs);
     vec_release(&engine->reports);
     vec_release(&engine->dirty);
+    vec_release(&engine->starts);
     vec_release(&engine->tasks);
     heap_release(&engine->finishes);
     failures_release(&engine->failures);
@@ -565,11 +600,18 @@ static void turn(struct simengine *engine, struct simjob *sj)
         switch_over(engine, sj, &sj->alloc);
         return;
     }
-    begin_anew(engine, sj);
+    bool begins = sj->is_quiet;
+    sj->is_quiet = false;
+    if (!begins)
+        begin_anew(engine, sj);
     struct truth_pace pace = ask(engine, sj, &sj->alloc);
     sj->rate = pace.rate;
     sj->until_s = pace.until_s;
     schedule(engine, sj);
+    if (begins) {
+        sharers_touch(engine, sj);
+        settle(engine);
+    }
 }
 
 static void take_finish(struct simengine *engine, struct firn_event *out)

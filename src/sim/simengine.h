@@ -51,6 +51,7 @@ struct simjob {
     bool is_preparing;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* the jobs it shares with have changed */
+    bool is_quiet;   /* in its start, and slows no other job down */
     bool is_turning; /* in `finishes` with the time the rate changes */
 };
 
@@ -84,6 +85,7 @@ struct simengine {
      * through the nodes; made when the first job shares. */
     int *occupants, *first_gpu;
     VEC(int) dirty;
+    VEC(double) starts; /* times of starts that could be prepared */
 };
 
 extern const struct firn_engine_def simengine_def;

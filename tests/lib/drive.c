@@ -59,7 +59,9 @@ static double rate_of(const struct audit *audit, const struct state *state,
     rate *=
         pow((double)job->held.ngpus / job->spec.gpus, audit->options->scaling);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (&sj->job != job && overlap(&sj->job.held, &job->held))
+        if (&sj->job != job && overlap(&sj->job.held, &job->held) &&
+            !(audit->options->quiet_starts &&
+              audit->resumes_s[sj->job.id] > audit->last_s))
             return rate / audit->options->share_slowdown;
     return rate;
 }

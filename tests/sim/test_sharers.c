@@ -212,6 +212,21 @@ static void neighbours_that_restart_slow_down_too(void **state)
     play_close(&play);
 }
 
+/* The same with quiet starts: a trains alone from 10 to 15, then has 15 left,
+ * at 1/2 until 45. b has 15 by then and does the last 5 alone. */
+static void a_quiet_start_slows_no_neighbour_down(void **state)
+{
+    (void)state;
+    struct play play;
+    open_play(&play, "1x1:v100", HEADER "a,0,1,20,1\nb,5,1,20,1\n");
+    play.options.restart_s = 10;
+    play.options.charges_first_start = true;
+    play.options.quiet_starts = true;
+    struct drive run = drive_run(&play, &pairs, "a 45\nb 50\n");
+    assert_true(run.spent.overhead == 20);
+    play_close(&play);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +238,7 @@ int main(void)
         cmocka_unit_test(three_may_share_where_the_cluster_says_so),
         cmocka_unit_test(sharers_survive_their_node),
         cmocka_unit_test(neighbours_that_restart_slow_down_too),
+        cmocka_unit_test(a_quiet_start_slows_no_neighbour_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -318,6 +318,7 @@ static void check_toys(uint64_t seed)
     play.options.scaling = rng_unit(&rng);
     play.options.share_slowdown = 1 + rng_unit(&rng);
     play.options.charges_first_start = below(&rng, 3) == 0;
+    play.options.quiet_starts = below(&rng, 2) == 0;
     play.cluster.jobs_per_gpu = 1 + below(&rng, 3);
     if (below(&rng, 2))
         draw_outages(&rng, &play);
