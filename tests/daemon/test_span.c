@@ -452,6 +452,37 @@ static void a_queue_without_durations_is_not_guessed(void **unused)
     loopscene_close(&s);
 }
 
+/* Jobs of the application took 2 s for a step alone. Behind a restart one that
+ * was never alone takes 3 s beside another: 1.5 times as long. */
+static void a_pair_is_judged_by_steps_from_before_a_restart(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf text = {0};
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    loopscene_submit(&s, "a", SHARED "duration: 1000s\nbatch: 8");
+    loopscene_turn(&s);
+    loopscene_report(&s, "a", 0.1, 2, 100);
+    loopscene_report(&s, "a", 0.2, 2, 100);
+    loopscene_pass(&s, 120); /* they are written every 60 s */
+    loopscene_done(&s, "a");
+    loopscene_kill(&s);
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", true);
+    loopscene_submit(&s, "b", SHARED "duration: 1000s\nbatch: 8");
+    loopscene_submit(&s, "c", SHARED "duration: 1000s\nbatch: 8");
+    loopscene_turn(&s);
+    for (int i = 1; i < 4; i++) {
+        loopscene_report(&s, "c", 0.1 * i, 3, 100);
+        loopscene_report(&s, "b", 0.1 * i, 3, 100);
+    }
+    liveforecast_save_slowdowns(s.loop->desk.forecast, &text);
+    assert_true(text.n > strlen("mine\tmine\t"));
+    double slowdown = strtod(text.at + strlen("mine\tmine\t"), NULL);
+    assert_true(fabs(slowdown - 1.5) < 0.01);
+    buf_release(&text);
+    loopscene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +499,7 @@ int main(void)
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
         CASE(a_slow_first_step_says_little),
         CASE(measured_pairs_are_there_after_a_restart),
+        CASE(a_pair_is_judged_by_steps_from_before_a_restart),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
         CASE(no_eta_is_given_behind_a_job_of_unknown_duration),
