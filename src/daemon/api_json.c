@@ -198,6 +198,8 @@ static bool add_attempt(void *arg, const struct store_attempt *attempt)
     api_json_gpus(out, attempts->api, "gpus", attempt->held);
     add_time(out, "started_s", attempt->started_s);
     add_time(out, "ended_s", attempt->ended_s);
+    if (attempt->first_step_s > 0)
+        jsonbuf_double(out, "first_step_s", attempt->first_step_s);
     if (is_over) {
         jsonbuf_text(out, "end", ends[attempt->end]);
         jsonbuf_int(out, "exit_status", attempt->exit_status);

@@ -5,11 +5,10 @@
  * job that ran on several sets of GPUs has the `gpus` of its last attempt. The
  * job's number is added to its name, since names in a trace are unique.
  *
- * With `costs=1` run times are of the training alone: without the mean start of
- * the application, or the start that was measured where its processes were
- * there before, and without what the job lost to others on its GPUs, by the
- * measured slowdown of the pair. The row's restart_s is the mean start without
- * preparation.
+ * With `costs=1` run times are of the training alone: without the start of each
+ * attempt, or the mean of its application if it was not measured, and without
+ * what the job lost to others on its GPUs, by the measured slowdown of the
+ * pair. The row's restart_s is the mean start without preparation.
  *
  * `since` leaves out jobs submitted before, in seconds since 1970.
  */
@@ -84,19 +83,13 @@ struct adding {
     struct past *past;
 };
 
-/* Until its first step: as measured where the attempt was prepared. */
+/* Until its first step. */
 static double start_of(const struct adding *adding,
                        const struct store_attempt *attempt)
 {
-    const struct live_job *job = adding->job;
-    const struct live_job *kept = /* what is not on disk */
-        adding->trace->host->book != NULL
-            ? book_job(adding->trace->host->book, job->id)
-            : NULL;
-    return kept != NULL && attempt->number == kept->attempt &&
-                   kept->prepared_s > 0
-               ? kept->first_step_s
-               : cost_of(adding->trace, job->ask.app, LIVECOST_START);
+    return attempt->first_step_s > 0
+               ? attempt->first_step_s
+               : cost_of(adding->trace, adding->job->ask.app, LIVECOST_START);
 }
 
 /* From its first step on. */

@@ -42,6 +42,9 @@ struct live_stop book_because(struct book *book, struct live_stop stop);
 enum firn_status book_stopped(struct book *book, struct live_job *job,
                               const struct live_stop *stop,
                               struct firn_error *err);
+/* Its open attempt made its first step so long after its start. */
+enum firn_status book_first_step(struct book *book, struct live_job *job,
+                                 double first_step_s, struct firn_error *err);
 /* Adds an event that belongs to no job: "drained", "policy", ... */
 enum firn_status book_tell(struct book *book, double now_s, const char *kind,
                            const char *text, struct firn_error *err);

@@ -48,6 +48,14 @@ enum firn_status book_stopped(struct book *book, struct live_job *job,
     return store_stop_attempt(book->store, job->id, job->attempt, stop, err);
 }
 
+enum firn_status book_first_step(struct book *book, struct live_job *job,
+                                 double first_step_s, struct firn_error *err)
+{
+    FIRN_TRY(book_may_change(book, job, err));
+    return store_first_step(book->store, job->id, job->attempt, first_step_s,
+                            err);
+}
+
 /* --- late ends ------------------------------------------------------------ */
 
 enum firn_status book_close_attempts(struct book *book, struct live_job *job,

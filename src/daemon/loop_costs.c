@@ -237,6 +237,8 @@ static void measure_start(struct loop *loop, struct live_job *job,
     if (may_wait && !(track->launch_s > 0))
         return; /* an earlier firnd started it: was it prepared? */
     metrics_observe(loop->metrics, METRIC_STARTUP_S, start_s);
+    book_wrote(loop->book, book_first_step(loop->book, job, start_s, &err),
+               &err);
     if (!(track->prepared_s > 0)) {
         livecosts_add(costs, app_of(job), LIVECOST_START, start_s);
         livecosts_add(costs, app_of(job), LIVECOST_SAVED, 0);

@@ -98,10 +98,13 @@ static const char *const texts[SQL_N] = {
                             " FROM usage WHERE (day + 1) * 86400 >= ?1"
                             " ORDER BY day, user, project, app",
     [SQL_EACH_ATTEMPT] = "SELECT epoch, started_s, ended_s, how, exit_status,"
-                         " held, cause, for_job FROM epochs WHERE job = ?1"
+                         " held, cause, for_job, first_step_s FROM epochs"
+                         " WHERE job = ?1"
                          " ORDER BY epoch",
     [SQL_STOP_ATTEMPT] = "UPDATE epochs SET cause = ?3, for_job = ?4"
                          " WHERE job = ?1 AND epoch = ?2 AND cause = ''",
+    [SQL_FIRST_STEP] = "UPDATE epochs SET first_step_s = ?3"
+                       " WHERE job = ?1 AND epoch = ?2",
     [SQL_ADD_EVENT] = "INSERT INTO events (at_s, job, kind, text, caller, id,"
                       " cause, for_job) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,"
                       " ?8)",
@@ -350,6 +353,17 @@ enum firn_status store_stop_attempt(struct store *store, firn_job_id job,
     return store_apply(store, &change, err);
 }
 
+enum firn_status store_first_step(struct store *store, firn_job_id job,
+                                  int64_t number, double first_step_s,
+                                  struct firn_error *err)
+{
+    struct store_change change = store_change(store, SQL_FIRST_STEP, 3);
+    store_give_int(&change, 1, job);
+    store_give_int(&change, 2, number);
+    store_give_real(&change, 3, first_step_s);
+    return store_apply(store, &change, err);
+}
+
 /* The columns `cause` and `for_job`. */
 static struct live_stop stop_of(sqlite3_stmt *row, int at)
 {
@@ -374,7 +388,8 @@ static bool show_attempt(void *arg, sqlite3_stmt *row)
         sqlite3_column_int(row, 3),
         sqlite3_column_int(row, 4),
         column(row, 5),
-        stop_of(row, 6)};
+        stop_of(row, 6),
+        store_judge_s(sqlite3_column_double(row, 8))};
     return store_judge_count(attempt.number) ? look->fn(look->arg, &attempt)
                                              : true;
 }

@@ -95,8 +95,9 @@ struct store_attempt {
     int end; /* enum firn_end; -1: still open */
     int exit_status;
     const char *held;
-    /* Read only: store_stop_attempt() writes it. */
+    /* Read only: store_stop_attempt() and store_first_step() write them. */
     struct live_stop stop;
+    double first_step_s; /* from its start to its first step; 0: not known */
 };
 enum firn_status store_put_attempt(struct store *store,
                                    const struct store_attempt *attempt,
@@ -127,6 +128,10 @@ enum firn_status store_stop_attempt(struct store *store, firn_job_id job,
                                     int64_t number,
                                     const struct live_stop *stop,
                                     struct firn_error *err);
+
+enum firn_status store_first_step(struct store *store, firn_job_id job,
+                                  int64_t number, double first_step_s,
+                                  struct firn_error *err);
 
 /* From `at_s` on the open attempt of a job has these GPUs. */
 enum firn_status store_resize_attempt(struct store *store, firn_job_id job,

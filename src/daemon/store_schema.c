@@ -93,6 +93,9 @@ static const char *const own_steps[] = {
     "ALTER TABLE events ADD COLUMN for_job INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE epochs ADD COLUMN cause TEXT NOT NULL DEFAULT '';"
     "ALTER TABLE epochs ADD COLUMN for_job INTEGER NOT NULL DEFAULT 0;",
+    /* 14: seconds from the start of an attempt to its first step; 0: not known
+     */
+    "ALTER TABLE epochs ADD COLUMN first_step_s REAL NOT NULL DEFAULT 0;",
 };
 
 static const char *sql_type(const struct job_field *field)

@@ -81,9 +81,9 @@ static struct reply fetch(const char *target)
 }
 
 /* The trace as a file that is open. */
-static struct firn_trace *open_trace(void)
+static struct firn_trace *open_trace_of(const char *target)
 {
-    struct reply r = fetch("/v1/trace");
+    struct reply r = fetch(target);
     struct firn_trace *trace = NULL;
     struct firn_error err = {0};
     play_write(api_scene.log, r.body);
@@ -93,6 +93,11 @@ static struct firn_trace *open_trace(void)
                         &err) != FIRN_OK)
         fail_msg("%s", err.text);
     return trace;
+}
+
+static struct firn_trace *open_trace(void)
+{
+    return open_trace_of("/v1/trace");
 }
 
 static struct firn_job_spec next_of(struct firn_trace *trace)
@@ -259,6 +264,26 @@ static void a_language_model_keeps_its_shape_and_open_range(void **state)
 }
 
 /* By Slurm's account a short job may begin and end in the same second. */
+/* Two jobs held a GPU for 100 s each; the first step of the second came after
+ * 30 s, as the state file has it. Of the first nothing is known. */
+static void a_measured_start_is_no_training(void **state)
+{
+    (void)state;
+    struct firn_error err = {0};
+    double v100 = speed_of_v100();
+    past_job("gpus: 1", "n0[0]", 100);
+    api_just("POST", "/v1/jobs", "run: [sleep, '1']\ngpus: 1\n", 201);
+    firn_job_id id = (firn_job_id)book_count(api_scene.book);
+    start_and_end(id, "n0[0]", 100, FIRN_END_DONE);
+    assert_int_equal(book_first_step(api_scene.book, api_job_of(id), 30, &err),
+                     FIRN_OK);
+    is_done(id);
+    struct firn_trace *trace = open_trace_of("/v1/trace?costs=1");
+    assert_true(fabs(next_of(trace).duration_s - 100 * v100) < 1e-6);
+    assert_true(fabs(next_of(trace).duration_s - 70 * v100) < 1e-6);
+    firn_trace_close(trace);
+}
+
 static void a_job_that_took_no_time_is_in_the_trace(void **state)
 {
     (void)state;
@@ -277,6 +302,7 @@ int main(void)
         CASE(a_row_has_the_spec_that_was_scheduled),
         CASE(a_job_placed_as_it_was_takes_as_long_as_it_took),
         CASE(a_language_model_keeps_its_shape_and_open_range),
+        CASE(a_measured_start_is_no_training),
         CASE(a_job_that_took_no_time_is_in_the_trace),
     };
     return cmocka_run_group_tests(cases, NULL, NULL);

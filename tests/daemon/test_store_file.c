@@ -436,6 +436,7 @@ static void a_file_of_the_first_firnd_is_read(void **state)
                                   "ALTER TABLE events DROP COLUMN for_job;"
                                   "ALTER TABLE epochs DROP COLUMN cause;"
                                   "ALTER TABLE epochs DROP COLUMN for_job;"
+                                  "ALTER TABLE epochs DROP COLUMN first_step_s;"
                                   "DROP TABLE spans; DROP TABLE usage",
                                   NULL, NULL, NULL),
                      SQLITE_OK);
