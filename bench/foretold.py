@@ -22,7 +22,8 @@ would have done. Three tables:
           of forecasts behind the last submit; how many ends lie in the range
   plan    the same for the end that `firn plan` foretold before the submit. It
           promises an end if nothing is submitted later; so jobs are left out that
-          a later one passed, or joined on their GPUs
+          a later one passed, or joined on their GPUs, and those that were there when
+          another job was stopped behind a later submit
   whatif  mean completion time by `firn whatif` from the history of one policy
           over that of the live run under the other; `net` without what the
           machine was faster or slower in that run
@@ -345,7 +346,12 @@ def judge_eta(jobs, told):
 
 
 def is_disturbed(job, jobs):
-    """A job that was submitted later started before this one, or beside it."""
+    """A job that was submitted later started before this one, or beside it; or
+    behind its submit another job was stopped while this one was there."""
+    later_s = [o["submitted_s"] for o in jobs.values() if o["submitted_s"] > job["submitted_s"]]
+    stops_s = [a["ended_s"] for o in jobs.values() if o is not job for a in o["attempts"][:-1]]
+    if any(min(later_s, default=stop_s) < stop_s < job["ended_s"] for stop_s in stops_s):
+        return True
     for other in jobs.values():
         if other["submitted_s"] <= job["submitted_s"]:
             continue

@@ -59,6 +59,7 @@ struct clocked {
     double slowdown; /* of that rate, by the job beside it; >= 1 */
     double alone; /* its rate alone, before that job came or as expected before
                    * its first report; 0: not known */
+    bool is_expected; /* that is as expected */
 };
 
 /* When its end was forecast, and for when; at_s 0: it was not. */

@@ -89,11 +89,13 @@ double desk_expected_rate(const struct desk *desk, firn_job_id id,
 }
 
 /* The rate alone that is expected of a job before its first report from these
- * GPUs; 0: durations of its application were not judged yet. */
+ * GPUs; 0: it names no application, or durations of that were not judged yet.
+ */
 static double prior(const struct desk *desk, const struct track *track,
                     const struct firn_job *job)
 {
     if (job == NULL || job->held.nparts == 0 || job->spec.is_nominal ||
+        job->spec.app[0] == '\0' ||
         !(livecosts_own_mean(desk->costs, job->spec.app, LIVECOST_ESTIMATE) >
           0))
         return 0;
@@ -112,7 +114,8 @@ void loop_costs_paced(struct loop *loop, const struct live_job *job,
                     loop_costs_is_changing(track);
     if (is_other || pace->beside != beside) {
         double alone = is_other ? 0 : alone_of(pace); /* (1) */
-        if (!(alone > 0))
+        bool is_expected = !(alone > 0);
+        if (is_expected)
             alone = prior(&loop->desk, track, in_round);
         *pace = (struct clocked){.attempt = job->attempt,
                                  .ngpus = ngpus,
@@ -121,7 +124,8 @@ void loop_costs_paced(struct loop *loop, const struct live_job *job,
                                  .to_s = now_s,
                                  .from_done_s = done_s,
                                  .slowdown = slowdown,
-                                 .alone = alone};
+                                 .alone = alone,
+                                 .is_expected = is_expected};
         return;
     }
     pace->slowdown = slowdown; /* as it is known by now */
@@ -147,4 +151,18 @@ double desk_pace_alone(const struct desk *desk, const struct live_job *job,
     const struct clocked *pace = &track->pace;
     double rate = desk_pace(desk, job, track);
     return pace->attempt == job->attempt ? rate * pace->slowdown : rate;
+}
+
+double loop_pace_settled(const struct loop *loop, const struct live_job *job,
+                         const struct track *track, double rate)
+{
+    const struct clocked *pace = &track->pace;
+    double clock =
+        livecosts_mean(loop->desk.costs, job->ask.app, LIVECOST_CLOCK);
+    double expected = pace->alone / pace->slowdown * fmax(clock, 1);
+    double seen_s = dock_now_s(&loop->dock) - pace->from_s;
+    if (pace->attempt != job->attempt || !pace->is_expected ||
+        !(pace->alone > 0) || !(rate > 0) || rate >= expected)
+        return rate;
+    return (rate * seen_s + expected * EXPECTED_S) / (seen_s + EXPECTED_S);
 }

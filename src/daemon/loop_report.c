@@ -167,8 +167,9 @@ void loop_reported(struct loop *loop, struct live_job *job)
     if (progress < 0 || !(track->duration_s > 0))
         return;
     double done_s = progress * track->duration_s;
-    track->rate = seen_rate(track, job, done_s, now_s);
     loop_costs_paced(loop, job, track, done_s);
+    track->rate = loop_pace_settled(loop, job, track,
+                                    seen_rate(track, job, done_s, now_s));
     track->mark_s = now_s;
     track->mark_done_s = done_s;
     track->mark_attempt = job->attempt;

@@ -344,6 +344,10 @@ void loop_costs_reported(struct loop *loop, struct live_job *job,
 /* It has reported to have done that much. */
 void loop_costs_paced(struct loop *loop, const struct live_job *job,
                       struct track *track, double done_s);
+/* A rate by its step times, behind loop_costs_paced(): one that is lower than
+ * was expected counts little in its first seconds. */
+double loop_pace_settled(const struct loop *loop, const struct live_job *job,
+                         const struct track *track, double rate);
 /* It has such an order that is not carried out yet. */
 bool loop_costs_is_changing(const struct track *track);
 void loop_costs_resized(struct loop *loop, const struct live_job *job,

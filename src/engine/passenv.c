@@ -61,6 +61,11 @@ enum firn_status passenv_check(const char *more, struct firn_error *err)
                 "pass-env: '%.*s' is neither a variable's name nor "
                 "PREFIX_*",
                 (int)(n < 80 ? n : 80), at);
+        if (strncmp(at, "FIRN_", 5) == 0)
+            return firn_fail(err, FIRN_EINVAL,
+                             "pass-env: '%.*s' is firn's own and is not passed "
+                             "to jobs",
+                             (int)(n < 80 ? n : 80), at);
         at += n;
         at += is_between(*at);
     }

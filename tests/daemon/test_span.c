@@ -208,6 +208,31 @@ static void a_slow_first_step_says_little(void **unused)
     }
 }
 
+/* The first step of a job of 100 s takes 4 s instead of one. The policy is told
+ * a quarter of the rate where nothing was expected. Where it was, 2 s of that
+ * count beside 10 s of what was seen: (10 / 4 + 2) / 12. */
+static void policies_do_not_believe_a_slow_first_step(void **unused)
+{
+    (void)unused;
+    static const char *const apps[] = {SOFT "app: known\nduration: 100s",
+                                       SOFT "app: new\nduration: 100s"};
+    static const double first[] = {1, 0.25}, second[] = {0.375, 0.25};
+    for (int i = 0; i < 2; i++) {
+        struct loopscene s;
+        loopscene_open(&s, "1x1:v100@16", "fifo", false);
+        livecosts_add(s.loop->desk.costs, "known", LIVECOST_ESTIMATE, 1);
+        loopscene_submit(&s, "a", apps[i]);
+        loopscene_turn(&s);
+        loopscene_report(&s, "a", 0.01, 4, 100);
+        assert_true(fabs(in_round(&s, "a")->rate - first[i]) < 1e-6);
+        loopscene_pass(&s, 10);
+        loopscene_report(&s, "a", 0.02, 4, 100);
+        assert_true(fabs(in_round(&s, "a")->rate - second[i]) < 0.01);
+        loopscene_close(&s);
+        loopscene_remove_state();
+    }
+}
+
 static void measured_pairs_are_there_after_a_restart(void **unused)
 {
     (void)unused;
@@ -498,6 +523,7 @@ int main(void)
         CASE(a_dry_run_has_the_forecasts_of_the_round),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
         CASE(a_slow_first_step_says_little),
+        CASE(policies_do_not_believe_a_slow_first_step),
         CASE(measured_pairs_are_there_after_a_restart),
         CASE(a_pair_is_judged_by_steps_from_before_a_restart),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
