@@ -174,7 +174,7 @@ struct firn_sim_options {
     size_t npairs;
     bool quiet_starts; /* a job slows others on its GPUs down from its first
                         * step on; else from its start on */
-    int prepares;      /* the processes of so many waiting jobs are started
+    int prepares;      /* the processes of this many waiting jobs are started
                         * before the GPUs of the jobs are free; 0: of none */
     const struct firn_restart_cost *prepared; /* by application: what is left of
                                                * a start that was prepared in
