@@ -27,7 +27,7 @@
 #include "base/str.h"
 #include "core/outlook.h"
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STEP_RATE 0.3
@@ -265,38 +265,61 @@ double law_alone_s(const struct forecaster *f,
  * of a GPU, both unfrozen shares, seconds of a step. */
 void forecaster_save_steps(const struct forecaster *f, struct firn_buf *out)
 {
-    for (size_t i = 0; i < f->laws.n; i++)
-        for (int t = 0; t < f->priors.cluster->ntypes; t++)
-            for (size_t k = 0; k < f->laws.at[i]->seen[t].n; k++) {
-                const struct firn_step_obs *obs =
-                    &f->laws.at[i]->seen[t].at[k].obs;
+    const struct firn_cluster *cluster = f->priors.cluster;
+    for (size_t i = 0; i < f->laws.n; i++) {
+        const char *app = map_name(&f->law_names, (int)i);
+        const struct law *law = f->laws.at[i];
+        if (strpbrk(app, "\t\n") != NULL)
+            continue;
+        for (int t = 0; t < cluster->ntypes; t++)
+            for (size_t k = 0; k < law->seen[t].n; k++) {
+                const struct firn_step_obs *obs = &law->seen[t].at[k].obs;
                 const struct firn_shape *s = &obs->shape;
                 buf_printf(out, "%s\t%s\t%d %d %d %.17g %.17g %.17g %.9g\n",
-                           map_name(&f->law_names, (int)i),
-                           f->priors.cluster->types[t].name, s->nodes, s->gpus,
+                           app, cluster->types[t].name, s->nodes, s->gpus,
                            s->gpus_on_fullest, s->batch_per_gpu, s->theta,
                            s->omega, obs->step_s);
             }
+    }
+}
+
+/* The numbers of a line; false: they are not seven, or not of a step. */
+static bool read_numbers(const char *text, struct firn_step_obs *out)
+{
+    double at[7];
+    for (int i = 0; i < 7; i++) {
+        char *end = NULL;
+        at[i] = strtod(text, &end);
+        if (end == text || (i < 3 && !(at[i] >= 0 && at[i] < 1e9)))
+            return false;
+        text = end;
+    }
+    *out = (struct firn_step_obs){.shape = {.nodes = (int)at[0],
+                                            .gpus = (int)at[1],
+                                            .gpus_on_fullest = (int)at[2],
+                                            .batch_per_gpu = at[3],
+                                            .accum_steps = 1,
+                                            .theta = at[4],
+                                            .omega = at[5]},
+                                  .step_s = at[6],
+                                  .sync_s = (double)NAN};
+    return *text == '\0' && firn_step_obs_fault(out) == NULL;
 }
 
 static void load_step(struct forecaster *f, char *line)
 {
-    struct firn_step_obs obs = {.shape.accum_steps = 1, .sync_s = (double)NAN};
-    struct firn_shape *s = &obs.shape;
+    struct firn_step_obs obs;
     char *type = strchr(line, '\t');
     char *rest = type != NULL ? strchr(type + 1, '\t') : NULL;
     if (rest == NULL)
         return;
     *type++ = *rest++ = '\0';
-    if (sscanf(rest, "%9d %9d %9d %lf %lf %lf %lf", &s->nodes, &s->gpus,
-               &s->gpus_on_fullest, &s->batch_per_gpu, &s->theta, &s->omega,
-               &obs.step_s) != 7 ||
-        firn_step_obs_fault(&obs) != NULL)
+    if (!read_numbers(rest, &obs))
         return;
     for (int t = 0; t < f->priors.cluster->ntypes; t++)
         if (strcmp(f->priors.cluster->types[t].name, type) == 0) {
             struct law *law = law_of(f, line);
-            if (law != NULL && take(law, t, s, obs.step_s))
+            if (law != NULL && take(law, t, &obs.shape, obs.step_s))
                 refit(f, law, t);
         }
 }
