@@ -24,6 +24,7 @@
  * later ones are not learned.
  */
 #include "base/buf.h"
+#include "base/lines.h"
 #include "base/str.h"
 #include "core/outlook.h"
 #include <math.h>
@@ -326,12 +327,8 @@ static void load_step(struct forecaster *f, char *line)
 
 void forecaster_load_steps(struct forecaster *f, const char *text)
 {
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        char *line = mem_new(n + 1, 1);
-        memcpy(line, text, n);
+    struct lines *in = lines_from((struct firn_bytes){text, strlen(text)});
+    for (char *line; (line = lines_next(in)) != NULL;)
         load_step(f, line);
-        mem_free(line);
-        text += text[n] == '\n' ? n + 1 : n;
-    }
+    lines_close(in);
 }

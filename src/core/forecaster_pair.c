@@ -26,6 +26,7 @@
  * one kind. Cost: O(1), and O(bad pairs) where there are any.
  */
 #include "base/buf.h"
+#include "base/lines.h"
 #include "core/outlook.h"
 #include <math.h>
 #include <stdlib.h>
@@ -137,19 +138,17 @@ void forecaster_save_pairs(const struct forecaster *f, struct firn_buf *out)
 
 void forecaster_load_pairs(struct forecaster *f, const char *text)
 {
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        char *line = mem_new(n + 1, 1), *tab;
-        memcpy(line, text, n);
-        text += text[n] == '\n' ? n + 1 : n;
-        if ((tab = strchr(line, '\t')) != NULL) {
-            *tab = '\0';
-            int a = pair_number(f, line), b = pair_number(f, tab + 1);
-            if (a >= 0 && b >= 0)
-                add_bad(f, a, b);
-        }
-        mem_free(line);
+    struct lines *in = lines_from((struct firn_bytes){text, strlen(text)});
+    for (char *line; (line = lines_next(in)) != NULL;) {
+        char *tab = strchr(line, '\t');
+        if (tab == NULL)
+            continue;
+        *tab = '\0';
+        int a = pair_number(f, line), b = pair_number(f, tab + 1);
+        if (a >= 0 && b >= 0)
+            add_bad(f, a, b);
     }
+    lines_close(in);
 }
 
 void forecaster_each_pair(const struct forecaster *f, forecaster_pair *pair,
@@ -196,21 +195,19 @@ static bool split(char *line, char *fields[4])
 
 void forecaster_load_slowdowns(struct forecaster *f, const char *text)
 {
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        char *line = mem_new(n + 1, 1), *fields[4];
-        memcpy(line, text, n);
-        text += text[n] == '\n' ? n + 1 : n;
-        if (split(line, fields)) {
-            double weight = strtod(fields[3], NULL);
-            double slower = strtod(fields[2], NULL);
-            int a = pair_number(f, fields[0]), b = pair_number(f, fields[1]);
-            if (slower >= 1 && slower < FORECASTER_BAD && weight > 0 &&
-                weight < LOADED_MOST)
-                add_weighted(f, a, b, slower, weight);
-        }
-        mem_free(line);
+    struct lines *in = lines_from((struct firn_bytes){text, strlen(text)});
+    char *fields[4];
+    for (char *line; (line = lines_next(in)) != NULL;) {
+        if (!split(line, fields))
+            continue;
+        double weight = strtod(fields[3], NULL);
+        double slower = strtod(fields[2], NULL);
+        int a = pair_number(f, fields[0]), b = pair_number(f, fields[1]);
+        if (slower >= 1 && slower < FORECASTER_BAD && weight > 0 &&
+            weight < LOADED_MOST)
+            add_weighted(f, a, b, slower, weight);
     }
+    lines_close(in);
 }
 
 /* --- slowdowns ----------------------------------------------------------- */

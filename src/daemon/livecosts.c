@@ -12,6 +12,7 @@
  */
 #include "daemon/livecosts.h"
 #include "base/buf.h"
+#include "base/lines.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -193,12 +194,8 @@ static void load_line(struct livecosts *costs, const char *line)
 
 void livecosts_load(struct livecosts *costs, const char *text)
 {
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        char *line = mem_new(n + 1, 1);
-        memcpy(line, text, n);
+    struct lines *in = lines_from((struct firn_bytes){text, strlen(text)});
+    for (const char *line; (line = lines_next(in)) != NULL;)
         load_line(costs, line);
-        mem_free(line);
-        text += text[n] == '\n' ? n + 1 : n;
-    }
+    lines_close(in);
 }
