@@ -94,7 +94,7 @@ static void put_app(struct measured *out, const json_t *app)
     if (*name == '\0' || strpbrk(name, ",=+") != NULL)
         return;
     if (answer_number(app, "waits_for_gpus", 0) > 0)
-        buf_printf(&out->prepared, ",%s=%.6f", name,
+        buf_printf(&out->prepared, "%s=%.6f,", name,
                    answer_number(app, "prepared_start_s", 0));
     if (pause_s < 0)
         return;
@@ -126,14 +126,14 @@ static void fetch_measured(struct live *live, struct measured *out)
     const json_t *apps = answer_list(answer, "apps");
     const json_t *pairs = answer_list(answer, "pairs");
     double prepares = answer_number(answer, "prepares", 0);
-    if (prepares >= 1)
-        buf_printf(&out->prepared, "%.0f", prepares);
     for (size_t i = 0; i < json_array_size(apps); i++)
         put_app(out, json_array_get(apps, i));
     for (size_t i = 0; i < json_array_size(pairs); i++)
         put_pair(out, json_array_get(pairs, i));
     if (!(prepares >= 1))
         buf_clear(&out->prepared);
+    else if (out->prepared.n > 0) /* behind the applications */
+        buf_printf(&out->prepared, "%.0f", prepares);
     json_decref(answer);
 }
 

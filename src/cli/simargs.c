@@ -633,6 +633,10 @@ static int check_options(const struct sim_args *args)
         return flags_wrong(&page, "no policy given: use --policy NAMES");
     if (o->mtbf_s > 0 && !(o->mttr_s > 0))
         return flags_wrong(&page, "--mtbf needs --mttr above 0");
+    if ((o->prepares > 0) != (args->prepared.n > 0))
+        return flags_wrong(&page,
+                           "--prepare needs a number of jobs and APP=TIME "
+                           "for each application: 1,bert=0.5s");
     if (o->failures && o->mtbf_s > 0)
         return flags_wrong(&page, "--failures and --mtbf exclude each other");
     if (o->freeze > FIRN_SIM_FREEZE_OFF &&

@@ -10,7 +10,9 @@
  * expected of the job counts as if it had been seen for EXPECTED_S: by the
  * duration that its user gave and by what such durations of its application
  * were wrong by. Where no job of the application has ended yet nothing is
- * expected.
+ * expected. Rates by step times, which policies go by, are settled in the same
+ * way where they are below it: else a job with a slow first step looks long and
+ * may be stopped for others.
  *
  * Invariants: (1) after a change of GPUs, or of the job beside it, what was
  * seen before counts as what is expected at most; (2) the measured costs

@@ -117,6 +117,40 @@ static void trace_export_writes_the_job_history(void **state)
     assert_int_equal(access(path, R_OK), 0);
 }
 
+/* Starts of 10 s of which 1 is left, as firnd has measured them: jobs of 20 s
+ * and 4 s end after 30 and 35 s. The starts of an application that does not
+ * wait for its GPUs, or of an engine that prepares none, are whole: 30 and 44
+ * s. */
+static void whatif_prepares_starts_as_firnd_does(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *costs, *mean;
+    } cases[] = {
+        {"\"prepares\": 1, \"apps\": [{\"app\": \"x\", \"start_s\": 10, "
+         "\"waits_for_gpus\": 1, \"prepared_start_s\": 1}]",
+         "32.5"},
+        {"\"prepares\": 1, \"apps\": [{\"app\": \"x\", \"start_s\": 10, "
+         "\"waits_for_gpus\": 0}]",
+         "37"},
+        {"\"prepares\": 0, \"apps\": [{\"app\": \"x\", \"start_s\": 10, "
+         "\"waits_for_gpus\": 1, \"prepared_start_s\": 1}]",
+         "37"}};
+    fake_tell(&cmd_fake, "GET /v1/nodes", 200,
+              "{\"nodes\": [{\"type\": \"v100\", \"gpus\": 1}]}");
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=1", 200,
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,app,restart_s\n"
+              "1-a,0,1,20,x,10\n2-b,0,1,4,x,10\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char costs[300], mean[60];
+        snprintf(costs, sizeof costs, "{%s, \"pairs\": []}", cases[i].costs);
+        snprintf(mean, sizeof mean, "\"jct_mean_s\":%s,", cases[i].mean);
+        fake_tell(&cmd_fake, "GET /v1/costs", 200, costs);
+        assert_int_equal(cmd_firn("whatif --policy fifo -o json"), 0);
+        cmd_out_has(mean);
+    }
+}
+
 /* --- hostile -------------------------------------------------------------- */
 
 #define EVIL "x\\u001b]0;owned\\u0007\\u202e\\u009b31m\\n\\r"
@@ -200,6 +234,7 @@ int main(void)
         CASE(a_followed_log_continues_after_a_restart_of_firnd),
         CASE(events_prints_all_pages_then_new_events),
         CASE(trace_export_writes_the_job_history),
+        CASE(whatif_prepares_starts_as_firnd_does),
         CASE(no_command_prints_a_control_character_of_firnd),
         CASE(unexpected_json_does_not_crash_a_command),
     };

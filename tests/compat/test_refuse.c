@@ -30,7 +30,7 @@ static void each_option_is_refused_by_name(void **unused)
 {
     const struct firn_sim_options usual = firn_sim_defaults();
     static const struct firn_restart_cost cost = {"bert", 1};
-    struct firn_sim_options o[14];
+    struct firn_sim_options o[16];
     (void)unused;
     for (size_t i = 0; i < sizeof o / sizeof *o; i++)
         o[i] = usual;
@@ -64,6 +64,10 @@ static void each_option_is_refused_by_name(void **unused)
          "A never had restart costs by application");
     o[13].charges_first_start = true;
     says(&o[13], 0, "A never had a choice whether the first start costs");
+    o[14].quiet_starts = true;
+    says(&o[14], 0, "A never had quiet starts");
+    o[15].prepares = 1;
+    says(&o[15], 0, "A never had prepared starts");
 }
 
 static void options_of_the_artifact_pass(void **unused)

@@ -25,6 +25,11 @@ is "$(jct --policy fifo --prepare 1,y=1s)" 44.000 "another application"
 is "$(jct --policy fifo)" 44.000 "(30 + 44 + 58) / 3"
 run 2 sim --trace "$tmp/jobs.csv" --cluster 1x1:t4 --policy fifo --prepare none
 err_has "'none' is neither a number of jobs from 1 to 1000 nor APP=TIME"
+for half in 1 x=1s; do
+    run 2 sim --trace "$tmp/jobs.csv" --cluster 1x1:t4 --policy fifo \
+        --prepare $half
+    err_has "--prepare needs a number of jobs and APP=TIME"
+done
 
 # Two jobs of 20 s on one GPU, twice as slow beside each other. b comes at 5 and
 # makes its first step at 15. Loud: a trains from 10 to 50 at 1/2, b has 17.5 s
