@@ -11,8 +11,8 @@
  * the trainer's pace and BESIDE of the paces of the others. Beside one of the
  * same pace a trainer is 1.5 times slower, beside one of twice its pace 2 times
  * and that one 1.25 times. Each trainer holds a lock on a byte of the GPU's
- * file from its first step to its end; where the byte is says which pace it
- * has. The kernel drops the locks of a killed process.
+ * file from its first step to its last one; where the byte is says which pace
+ * it has. The kernel drops the locks of a killed process.
  *
  * Invariant: a process has the file open once, since closing any descriptor of
  * a file drops all locks of the process on it.
@@ -26,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { PLACES = 64 }; /* bytes for trainers of one pace */
 static const double PAUSE_S = 0.25, BESIDE = 0.5;
@@ -94,8 +95,15 @@ double gpu_step(struct gpu *gpu, double began_s, int nthreads)
     return step_s;
 }
 
-void gpu_warm_up(double from_s, int start_ms)
+void gpu_wait(double from_s, int wait_ms)
 {
-    if (start_ms > 0)
-        sleep_until(from_s + 1e-3 * start_ms);
+    if (wait_ms > 0)
+        sleep_until(from_s + 1e-3 * wait_ms);
+}
+
+void gpu_close(struct gpu *gpu)
+{
+    if (gpu->pace_ms > 0 && gpu->file >= 0)
+        close(gpu->file);
+    gpu->file = -1;
 }

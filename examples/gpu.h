@@ -16,7 +16,9 @@ void gpu_open(struct gpu *gpu, const char *folder, int pace_ms);
 /* Waits until the GPU has done a step of `nthreads` threads that began at
  * `began_s` by loop_now_s(). Returns the seconds that the step took there. */
 double gpu_step(struct gpu *gpu, double began_s, int nthreads);
-/* Waits until `start_ms` after `from_s`. */
-void gpu_warm_up(double from_s, int start_ms);
+/* Behind the last step, also where there was none. */
+void gpu_close(struct gpu *gpu);
+/* Waits until `wait_ms` after `from_s`. */
+void gpu_wait(double from_s, int wait_ms);
 
 #endif

@@ -413,7 +413,7 @@ static int run(struct loop loops[2], const struct firn_mate *as, double began_s)
     if (loops[0].options.ahead)
         firn_ahead_wait(); /* what follows may use the GPU */
     double since_s = loop_now_s();
-    gpu_warm_up(began_s, loops[0].options.start_ms);
+    gpu_wait(began_s, loops[0].options.start_ms);
     if (begin(loops, as, &pair, &err) != FIRN_OK) {
         fprintf(stderr, "%s: %s\n", loops[0].model.name, err.text);
         if (pair != NULL) {
@@ -425,11 +425,15 @@ static int run(struct loop loops[2], const struct firn_mate *as, double began_s)
         return 1;
     }
     train(loops, pair);
+    gpu_close(&loops[0].gpu);
+    double done_s = loop_now_s();
     for (int i = 0; i < (as != NULL ? 2 : 1); i++)
         judge(&loops[i], since_s);
     int code = firn_pair_close(pair, &err);
     if (code == 1)
         fprintf(stderr, "%s: %s\n", loops[0].model.name, err.text);
+    if (code == 0)
+        gpu_wait(done_s, loops[0].options.end_ms);
     return code;
 }
 

@@ -40,6 +40,8 @@ static const char usage[] =
     "half\n"
     "                   of that one's more, whatever the CPUs do meanwhile\n"
     "  --start MS       the first step begins MS after the program\n"
+    "  --end MS         ends MS behind the last step, as one that writes its "
+    "model\n"
     "  --ahead 1        may be started before its GPUs are free: waits for "
     "them\n"
     "  --quiet 1        print only the last line\n";
@@ -90,7 +92,7 @@ bool options_parse(struct options *o, int argc, char **argv)
         {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
         {"--base", NULL, &o->base},        {"--until", NULL, &until},
         {"--turns", NULL, &o->turns},      {"--start", &o->start_ms, NULL},
-        {"--ahead", &o->ahead, NULL},
+        {"--ahead", &o->ahead, NULL},      {"--end", &o->end_ms, NULL},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;
