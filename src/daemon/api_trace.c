@@ -26,8 +26,8 @@
 /* An attempt on shared GPUs. */
 struct shared {
     firn_job_id job;
-    const char *app; /* in the arena */
-    double began_s, ended_s;
+    const char *app;        /* in the arena */
+    double began_s, last_s; /* its first step and its last one */
     struct firn_alloc held; /* parts owned */
 };
 
@@ -64,7 +64,7 @@ static double lost_s(const struct trace *trace, const struct shared *mine)
     for (size_t i = 0; i < trace->shared.n && host->slowdown != NULL; i++) {
         const struct shared *other = &trace->shared.at[i];
         double from_s = fmax(mine->began_s, other->began_s);
-        double both_s = fmin(mine->ended_s, other->ended_s) - from_s;
+        double both_s = fmin(mine->last_s, other->last_s) - from_s;
         if (other->job == mine->job || !(both_s > 0) ||
             !firn_alloc_overlaps(&mine->held, &other->held))
             continue;
@@ -92,15 +92,23 @@ static double start_of(const struct adding *adding,
                : cost_of(adding->trace, adding->job->ask.app, LIVECOST_START);
 }
 
-/* From its first step on. */
+/* A job that was done held its GPUs for some time behind its last step. */
+static double end_of(const struct adding *adding,
+                     const struct store_attempt *attempt)
+{
+    return attempt->end == FIRN_END_DONE
+               ? cost_of(adding->trace, adding->job->ask.app, LIVECOST_END)
+               : 0;
+}
+
 static bool read_shared(const struct adding *adding,
                         const struct store_attempt *attempt, struct shared *out)
 {
-    *out = (struct shared){.job = adding->job->id,
-                           .app = adding->job->ask.app,
-                           .began_s =
-                               attempt->started_s + start_of(adding, attempt),
-                           .ended_s = attempt->ended_s};
+    *out = (struct shared){
+        .job = adding->job->id,
+        .app = adding->job->ask.app,
+        .began_s = attempt->started_s + start_of(adding, attempt),
+        .last_s = attempt->ended_s - end_of(adding, attempt)};
     return attempt->end >= 0 && attempt->held != NULL &&
            recover_alloc(attempt->held, &out->held);
 }
@@ -112,7 +120,7 @@ static bool add_shared(void *arg, const struct store_attempt *attempt)
     if (!read_shared(adding, attempt, &shared))
         return true;
     shared.app = arena_strdup(&adding->trace->arena, shared.app);
-    if (shared.held.is_shared && shared.ended_s > shared.began_s)
+    if (shared.held.is_shared && shared.last_s > shared.began_s)
         vec_add(&adding->trace->shared, shared);
     else
         mem_free(shared.held.parts);
@@ -130,7 +138,7 @@ static bool add_attempt(void *arg, const struct store_attempt *attempt)
     if (attempt->end == FIRN_END_DONE) /* Slurm counts whole seconds */
         ran_s = fmax(ran_s, LEAST_S);
     if (trace->has_costs && read_shared(adding, attempt, &mine)) {
-        double trained_s = mine.ended_s - mine.began_s;
+        double trained_s = attempt->ended_s - mine.began_s;
         if (mine.held.is_shared)
             trained_s -= lost_s(trace, &mine);
         ran_s = fmax(trained_s, 0.05 * ran_s);

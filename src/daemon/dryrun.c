@@ -273,7 +273,7 @@ static bool end_one(struct dryrun *dry, struct firn_error *err)
     int pinned = first_pinned(dry, &end_s);
     if (!isfinite(end_s) && !isfinite(wake_s))
         return false;
-    wake_s = fmin(wake_s, dryrun_begin_s(dry));
+    wake_s = fmin(wake_s, dryrun_turn_s(dry));
     if (wake_s < end_s) {
         dry->now_s = wake_s > dry->now_s ? wake_s : dry->now_s;
         return true;
@@ -307,6 +307,7 @@ static bool end_one(struct dryrun *dry, struct firn_error *err)
 static bool roll(struct dryrun *dry, struct firn_error *err)
 {
     round_tick(dry->round, dry->now_s);
+    dryrun_pace_last(dry);
     if (round_is_due(dry->round) &&
         round_decide(dry->round, dry->now_s, err) != FIRN_OK)
         return false;

@@ -11,8 +11,9 @@
  *             wrong by; its start and its end are a part of it
  *   sharing   its rate alone, over the slowdown beside the job on its GPUs: by
  *             measured pairs, and anew when that job makes its first step or
- *             goes
- *   end       a job holds its GPUs for some time behind its last step
+ *             its last one, or goes
+ *   end       a job holds its GPUs for some time behind its last step, and
+ *             slows no other job down any more
  *
  * What was not measured yet costs nothing. A duration that was guessed from
  * the whole time of past jobs has start and end in it already.
@@ -130,19 +131,31 @@ static firn_job_id book_id(const struct dryrun *dry, const struct firn_job *job)
 /* Moments nearer than this are one. */
 static const double SOON_S = 1e-6;
 
-double dryrun_begin_s(const struct dryrun *dry)
+double dryrun_turn_s(const struct dryrun *dry)
 {
     const struct state *state = round_state(dry->round);
     double first_s = (double)INFINITY;
-    for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->job.held.is_shared && sj->job.held.nparts > 0 &&
-            sj->job.resumes_s > dry->now_s + SOON_S)
-            first_s = fmin(first_s, sj->job.resumes_s);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        if (!job->held.is_shared || job->held.nparts == 0)
+            continue;
+        double left_s = firn_job_left_s(job, dry->now_s);
+        if (job->resumes_s > dry->now_s + SOON_S)
+            first_s = fmin(first_s, job->resumes_s);
+        else if (left_s > SOON_S && dryrun_end_s(dry, job) > SOON_S)
+            first_s = fmin(first_s, dry->now_s + left_s);
+    }
     return first_s;
 }
 
-/* By how much the jobs on its GPUs slow it down: those that are through their
- * start. */
+/* Is it between its first step and its last one? */
+static bool is_training(const struct dryrun *dry, const struct firn_job *job)
+{
+    return job->resumes_s <= dry->now_s + SOON_S &&
+           firn_job_left_s(job, dry->now_s) > SOON_S;
+}
+
+/* By how much the jobs on its GPUs slow it down: those that train. */
 static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
 {
     const struct state *state = round_state(dry->round);
@@ -152,7 +165,7 @@ static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         if (&sj->job == job ||
             !firn_alloc_overlaps(&sj->job.held, &job->held) ||
-            sj->job.resumes_s > dry->now_s + SOON_S)
+            !is_training(dry, &sj->job))
             continue;
         struct liveforecast_job a = {book_id(dry, job), job};
         struct liveforecast_job b = {book_id(dry, &sj->job), &sj->job};
@@ -189,7 +202,7 @@ static void set_rate(struct dryrun *dry, const struct firn_job *job)
         pace->alone = job->rate * slowdown_of(dry, job);
     double rate = pace->alone / slowdown_of(dry, job);
     if (!is_new && (fabs(rate - job->rate) <= 1e-9 * rate ||
-                    !(firn_job_left_s(job, dry->now_s) > 0)))
+                    !(firn_job_left_s(job, dry->now_s) > SOON_S)))
         return; /* as it was, or behind its last step */
     double resumes_s =
         is_new ? dry->now_s + pace->cost_s : fmax(job->resumes_s, dry->now_s);
@@ -200,12 +213,29 @@ static void set_rate(struct dryrun *dry, const struct firn_job *job)
         dry->rate = rate;
 }
 
+void dryrun_pace_last(struct dryrun *dry)
+{
+    const struct state *state = round_state(dry->round);
+    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+        const struct firn_job *job = &sj->job;
+        if (job->held.nparts > 0 && job->held.is_shared && job->rate > 0 &&
+            job->done_s < job->spec.duration_s &&
+            !(firn_job_left_s(job, dry->now_s) > SOON_S))
+            report(dry, job,
+                   &(struct firn_report){job->spec.duration_s, job->rate,
+                                         dry->now_s});
+    }
+}
+
 void dryrun_pace_all(struct dryrun *dry)
 {
     const struct state *state = round_state(dry->round);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (sj->job.held.nparts > 0 &&
-            (!(sj->job.rate > 0) || sj->job.held.is_shared))
+        if (sj->job.held.nparts > 0 && !(sj->job.rate > 0))
+            set_rate(dry, &sj->job);
+    /* Now it is known of all when they begin to train. */
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.held.nparts > 0 && sj->job.held.is_shared)
             set_rate(dry, &sj->job);
 }
 

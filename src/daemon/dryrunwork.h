@@ -88,6 +88,8 @@ void dryrun_pace_open(struct dryrun *dry);
 void dryrun_pace_close(struct dryrun *dry);
 /* A step of this future: what it costs the job. */
 void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step);
+/* Jobs on shared GPUs that have made their last step say so. */
+void dryrun_pace_last(struct dryrun *dry);
 /* Jobs that got GPUs, or share some, go at their rates from now on. */
 void dryrun_pace_all(struct dryrun *dry);
 /* A job that runs when the future begins and has not reported; it is expected
@@ -97,8 +99,9 @@ void dryrun_pace_silent(struct dryrun *dry, const struct firn_job *job,
 /* The same of a job that reports. */
 void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
                        const struct live_job *live, const struct track *track);
-/* When the next job on shared GPUs is through its start; infinite: none. */
-double dryrun_begin_s(const struct dryrun *dry);
+/* When the next job on shared GPUs makes its first step, or its last one with
+ * an end behind it; infinite: none. */
+double dryrun_turn_s(const struct dryrun *dry);
 /* Seconds from its last step until its GPUs are free. */
 double dryrun_end_s(const struct dryrun *dry, const struct firn_job *job);
 

@@ -221,8 +221,10 @@ void loop_costs_begun(struct loop *loop, struct track *track, double prepared_s)
                       desk_start_s(&loop->desk, app_of(job), prepared_s));
 }
 
-/* A preparation was whole if it lasted for this part of a usual start. */
-static const double WHOLE = 0.9;
+/* A preparation was whole if it lasted for this part of a usual start. One
+ * that was cut short by less than HALF of it never waited for its GPUs, and
+ * with what came behind it is a start like any other. */
+static const double WHOLE = 0.9, HALF = 0.5;
 
 /* The first step of an attempt came `start_s` after its GPUs were free. */
 static void measure_start(struct loop *loop, struct live_job *job,
@@ -247,6 +249,9 @@ static void measure_start(struct loop *loop, struct live_job *job,
     metrics_observe(loop->metrics, METRIC_PREPARED_S, start_s);
     if (track->prepared_s >= WHOLE * usual_s) /* not cut short by its GPUs */
         livecosts_add(costs, app_of(job), LIVECOST_PREPARED, start_s);
+    else if (track->prepared_s <= HALF * usual_s)
+        livecosts_add(costs, app_of(job), LIVECOST_START,
+                      track->prepared_s + start_s);
     job->prepared_s = track->prepared_s;
     job->first_step_s = start_s;
     if (usual_s >= 0) /* what a start takes here without a preparation */

@@ -32,7 +32,7 @@ static const double START_MOST = 1.5;
 bool desk_is_training(const struct desk *desk, const struct track *track)
 {
     const struct live_job *job = book_job(desk->book, track->id);
-    if (job == NULL || track->open_attempt == 0)
+    if (job == NULL || track->open_attempt == 0 || track->last_step_s > 0)
         return false;
     if (track->mark_attempt == job->attempt && track->mark_s > 0)
         return true;

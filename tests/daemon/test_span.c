@@ -16,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARED \
-    "gpus: 1\ncheckpoint: {grace: 10}\nshare: allowed\nmemory: 4\napp: mine\n"
-#define SOFT "gpus: 1\ncheckpoint: {grace: 10}\n"
+#define SHARED_OF(app)                                                       \
+    "gpus: 1\ncheckpoint: {grace: 10}\nshare: allowed\nmemory: 4\napp: " app \
+    "\n"
+#define SHARED SHARED_OF("mine")
+#define SOFT   "gpus: 1\ncheckpoint: {grace: 10}\n"
 
 static const struct firn_job *in_round(struct loopscene *s, const char *name)
 {
@@ -177,6 +179,79 @@ a_job_is_slowed_from_the_first_step_of_its_neighbour_on(void **unused)
     assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 720) < 20);
     assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 1120) < 20);
     loopscene_close(&s);
+}
+
+/* The same of jobs that are all to come: w ends after 100 s, b trains for 100 s
+ * from then on, and c, which starts beside it, makes its first step after 300.
+ */
+static void a_start_that_is_to_come_slows_no_job_down(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_START, 200);
+    livecosts_add(s.loop->desk.costs, "quick", LIVECOST_START, 0);
+    liveforecast_load_slowdowns(s.loop->desk.forecast,
+                                "mine\tmine\t2\t999\nquick\tmine\t2\t999\n"
+                                "mine\tquick\t2\t999\n");
+    loopscene_submit(&s, "w", SOFT "duration: 100s\napp: whole");
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", SHARED_OF("quick") "duration: 100s");
+    loopscene_submit(&s, "c", SHARED_OF("mine") "duration: 1000s");
+    loopscene_turn(&s);
+    double start_s = number(eta(&s, "b"), "start_s", 0);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - start_s - 100) < 5);
+    loopscene_close(&s);
+}
+
+/* Jobs of 800 s of training and 200 s behind their last step, 2 times slower
+ * beside each other. a has 400 s of training left and b all of it when b gets
+ * the same GPU: a makes its last step after 800 s and ends 1000 s from now. b
+ * has done 400 by then, does the rest alone in 400 s while a ends, and ends
+ * 1400 s from now. */
+static void a_job_slows_its_neighbour_until_its_last_step(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 200);
+    liveforecast_load_slowdowns(s.loop->desk.forecast, "mine\tmine\t2\t999\n");
+    loopscene_submit(&s, "a", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 200);
+    loopscene_report(&s, "a", 0.25, 8, 100);
+    loopscene_pass(&s, 200);
+    loopscene_report(&s, "a", 0.5, 8, 100);
+    loopscene_submit(&s, "b", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a running n0[0]~; b running n0[0]~");
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 1000) < 20);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 1400) < 20);
+    loopscene_close(&s);
+}
+
+/* a has nothing left but its end: b starts beside it and does not wait for it.
+ */
+static void a_job_starts_beside_one_behind_its_last_step(void **unused)
+{
+    (void)unused;
+    static const char *const policies[] = {"sjf-ffs", "firn"};
+    for (int i = 0; i < 2; i++) {
+        struct loopscene s;
+        loopscene_open(&s, "1x1:v100@16", policies[i], false);
+        livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 200);
+        loopscene_submit(&s, "a", SHARED "duration: 1000s");
+        loopscene_turn(&s);
+        loopscene_pass(&s, 800);
+        loopscene_report(&s, "a", 1, 8, 100);
+        loopscene_submit(&s, "b", SHARED "duration: 1000s");
+        loopscene_turn(&s);
+        assert_string_equal(loopscene_text(&s),
+                            "a running n0[0]~; b running n0[0]~");
+        loopscene_close(&s);
+        loopscene_remove_state();
+    }
 }
 
 /* A job of 100 s whose first steps are slow: in a second it does half of one,
@@ -508,6 +583,33 @@ static void a_pair_is_judged_by_steps_from_before_a_restart(void **unused)
     loopscene_close(&s);
 }
 
+/* b is alone on the GPU from the last step of a on, though a holds it still:
+ * its steps of 2 s say nothing about the two of them. */
+static void a_pair_is_judged_until_the_last_step_of_either(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    struct firn_buf text = {0};
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    loopscene_submit(&s, "a", SHARED "duration: 1000s\nbatch: 8");
+    loopscene_turn(&s);
+    loopscene_report(&s, "a", 0.1, 2, 100);
+    loopscene_report(&s, "a", 0.2, 2, 100);
+    loopscene_submit(&s, "b", SHARED "duration: 1000s\nbatch: 8");
+    loopscene_turn(&s);
+    for (int i = 1; i < 4; i++)
+        loopscene_report(&s, "b", 0.1 * i, 3, 100);
+    loopscene_report(&s, "a", 1, 3, 100);
+    for (int i = 4; i < 9; i++)
+        loopscene_report(&s, "b", 0.1 * i, 2, 100);
+    liveforecast_save_slowdowns(s.loop->desk.forecast, &text);
+    assert_true(text.n > strlen("mine\tmine\t"));
+    double slowdown = strtod(text.at + strlen("mine\tmine\t"), NULL);
+    assert_true(fabs(slowdown - 1.5) < 0.01);
+    buf_release(&text);
+    loopscene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -522,6 +624,10 @@ int main(void)
         CASE(the_round_knows_when_a_started_job_begins_to_train),
         CASE(a_dry_run_has_the_forecasts_of_the_round),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
+        CASE(a_start_that_is_to_come_slows_no_job_down),
+        CASE(a_job_slows_its_neighbour_until_its_last_step),
+        CASE(a_pair_is_judged_until_the_last_step_of_either),
+        CASE(a_job_starts_beside_one_behind_its_last_step),
         CASE(a_slow_first_step_says_little),
         CASE(policies_do_not_believe_a_slow_first_step),
         CASE(measured_pairs_are_there_after_a_restart),
