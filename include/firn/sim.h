@@ -181,6 +181,11 @@ struct firn_sim_options {
                                                * time; others are not prepared
                                                */
     size_t nprepared;
+    const struct firn_restart_cost *ends; /* by application: the last seconds of
+                                           * work of a job on shared GPUs, in
+                                           * which it is not slowed down and
+                                           * slows no other job down */
+    size_t nends;
 };
 
 /* Fills `options`, of which the caller knows the first `size` bytes, with the

@@ -82,7 +82,7 @@ static enum firn_status put_cluster(struct live *live, struct firn_buf *out,
 
 /* What firnd has measured, as values of options of `firn sim`. */
 struct measured {
-    struct firn_buf pairs, resizes, prepared; /* empty: nothing */
+    struct firn_buf pairs, resizes, prepared, ends; /* empty: nothing */
     bool has_starts;
 };
 
@@ -96,6 +96,9 @@ static void put_app(struct measured *out, const json_t *app)
     if (answer_number(app, "waits_for_gpus", 0) > 0)
         buf_printf(&out->prepared, "%s=%.6f,", name,
                    answer_number(app, "prepared_start_s", 0));
+    if (answer_number(app, "end_s", 0) > 0)
+        buf_printf(&out->ends, "%s%s=%.6f", out->ends.n > 0 ? "," : "", name,
+                   answer_number(app, "end_s", 0));
     if (pause_s < 0)
         return;
     buf_printf(&out->resizes, "%s%s=%.6f/%.6f", out->resizes.n > 0 ? "," : "",
@@ -142,7 +145,7 @@ static int add_measured(struct measured *measured, char **argv, int argc)
 {
     static char charge[] = "--charge-first-start", quiet[] = "--quiet-starts",
                 pairs[] = "--pair-slowdown", resizes[] = "--resize-cost",
-                prepare[] = "--prepare";
+                prepare[] = "--prepare", ends[] = "--quiet-ends";
     if (measured->has_starts) {
         argv[argc++] = charge;
         argv[argc++] = quiet;
@@ -150,6 +153,10 @@ static int add_measured(struct measured *measured, char **argv, int argc)
     if (measured->prepared.n > 0) {
         argv[argc++] = prepare;
         argv[argc++] = measured->prepared.at;
+    }
+    if (measured->ends.n > 0) {
+        argv[argc++] = ends;
+        argv[argc++] = measured->ends.at;
     }
     if (measured->pairs.n > 0) {
         argv[argc++] = pairs;
@@ -188,6 +195,7 @@ static int simulate(struct live *live, const struct args *args, char *path,
     buf_release(&measured.pairs);
     buf_release(&measured.resizes);
     buf_release(&measured.prepared);
+    buf_release(&measured.ends);
     return rc;
 }
 

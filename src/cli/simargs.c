@@ -83,6 +83,26 @@ static enum firn_status set_prepare(void *at, const char *value,
     return status;
 }
 
+/* --quiet-ends: "bert=0.5s", or several of them. */
+static enum firn_status set_ends(void *at, const char *value,
+                                 struct firn_error *err)
+{
+    struct sim_args *args = at;
+    struct words pieces = {0};
+    enum firn_status status = flag_words(&pieces, value, err);
+    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
+        const char *rest, *app = split_app(args, pieces.at[i], &rest);
+        struct firn_restart_cost end = {app, 0};
+        if (app == NULL)
+            status = firn_fail(err, FIRN_EINVAL, "'%s' is not APP=TIME", rest);
+        else
+            status = duration_parse(rest, &end.cost_s, err);
+        vec_add(&args->ends, end);
+    }
+    words_release(&pieces);
+    return status;
+}
+
 /* "2s", "2s/13s" or "2s/13s/1.1": pause, time to prepare, slowdown. */
 static enum firn_status read_resize(const char *text, struct firn_cost *out,
                                     struct firn_error *err)
@@ -491,6 +511,10 @@ static const struct flag table[] = {
      "is what is left of a start then; jobs of other applications are not "
      "prepared",
      set_prepare, 0},
+    {"quiet-ends", 0, "APP=TIME,...",
+     "on shared GPUs, a job is not slowed down in the last TIME of its work, "
+     "and slows no other one down (it saves its model)",
+     set_ends, 0},
     {"interval", 0, "TIME",
      "schedule only at multiples of TIME (default: at every event)",
      flag_duration, OPTION(interval_s)},
@@ -695,6 +719,8 @@ static int check(struct sim_args *args)
     args->options.npairs = args->pairs.n;
     args->options.prepared = args->prepared.at;
     args->options.nprepared = args->prepared.n;
+    args->options.ends = args->ends.at;
+    args->options.nends = args->ends.n;
     return rc;
 }
 
@@ -735,6 +761,7 @@ void simargs_release(struct sim_args *args)
     words_release(&args->explains);
     vec_release(&args->restarts);
     vec_release(&args->prepared);
+    vec_release(&args->ends);
     vec_release(&args->resizes);
     vec_release(&args->pairs);
     firn_cluster_release(&args->cluster);

@@ -25,7 +25,7 @@ struct sim_pairs {
 
 struct sim_args {
     struct words traces, policies, settings, replays, apps, explains;
-    struct sim_restarts restarts, prepared;
+    struct sim_restarts restarts, prepared, ends;
     struct sim_resizes resizes;
     struct sim_pairs pairs;
     const char *report_path; /* of a page; NULL: none */

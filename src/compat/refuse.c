@@ -40,6 +40,7 @@ static enum firn_status refuse_rounds(const char *artifact,
          options->charges_first_start},
         {"quiet starts", options->quiet_starts},
         {"prepared starts", options->prepares > 0},
+        {"quiet ends", options->nends > 0},
     };
     return refuse(artifact, extras, sizeof extras / sizeof *extras, err);
 }

@@ -16,6 +16,7 @@
  */
 #include "sim/costs.h"
 #include "sim/truth_table.h"
+#include <math.h>
 #include <string.h>
 
 double costs_restart_s(const struct simengine *engine,
@@ -28,6 +29,40 @@ double costs_restart_s(const struct simengine *engine,
         if (strcmp(options->restarts[i].app, job->spec.app) == 0)
             return options->restarts[i].cost_s;
     return job->spec.restart_s >= 0 ? job->spec.restart_s : options->restart_s;
+}
+
+/* What is left of a start that was prepared in time; NULL: the engine does not
+ * prepare jobs of this application. */
+static const struct firn_restart_cost *prepared(const struct simengine *engine,
+                                                const struct firn_job *job)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    for (size_t i = 0; i < options->nprepared && options->prepares > 0; i++)
+        if (strcmp(options->prepared[i].app, job->spec.app) == 0)
+            return &options->prepared[i];
+    return NULL;
+}
+
+bool costs_is_prepared(const struct simengine *engine,
+                       const struct firn_job *job)
+{
+    return prepared(engine, job) != NULL;
+}
+
+double costs_start_s(const struct simengine *engine, const struct firn_job *job,
+                     double cost_s)
+{
+    const struct firn_restart_cost *least = prepared(engine, job);
+    double came_s = job->starts == 0 ? job->spec.submit_s
+                                     : engine->jobs.at[job->slot].since_s;
+    size_t n = engine->starts.n;
+    size_t most = (size_t)engine->world.options->prepares;
+    if (least == NULL)
+        return cost_s;
+    if (n >= most && engine->starts.at[n - most] > came_s)
+        came_s = engine->starts.at[n - most];
+    double left_s = cost_s - fmax(engine->world.now_s - came_s, 0);
+    return fmax(left_s, fmin(least->cost_s, cost_s));
 }
 
 bool costs_resize(const struct simengine *engine, const struct firn_job *job,
@@ -105,4 +140,10 @@ void costs_forecast(void *state, const struct firn_job *job,
     out->can_resize = costs_resize(engine, job, &out->resize);
     if (engine->world.cadence.charges_first_start)
         out->first_s = out->restart.pause_s;
+    if (engine->world.options->prepares == 0 || job->held.nparts > 0 ||
+        (job->starts == 0 && !engine->world.cadence.charges_first_start))
+        return;
+    out->is_saved_known = true;
+    out->saved_s =
+        out->restart.pause_s - costs_start_s(engine, job, out->restart.pause_s);
 }

@@ -11,6 +11,15 @@
 double costs_restart_s(const struct simengine *engine,
                        const struct firn_job *job);
 
+/* Are processes of the job started before its GPUs are free? */
+bool costs_is_prepared(const struct simengine *engine,
+                       const struct firn_job *job);
+/* What is left now of a start that takes `cost_s`: its processes were started
+ * when the job came, or was stopped, and the engine had less than `prepares`
+ * others to prepare. It prepares jobs in the order of their starts. */
+double costs_start_s(const struct simengine *engine, const struct firn_job *job,
+                     double cost_s);
+
 /* What a resize of the job without a stop costs; false: it is restarted. */
 bool costs_resize(const struct simengine *engine, const struct firn_job *job,
                   struct firn_cost *out);

@@ -88,6 +88,13 @@ static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
         buf_double(out, o->prepared[i].cost_s);
         buf_putc(out, '\n');
     }
+    for (size_t i = 0; i < o->nends; i++) {
+        buf_puts(out, "end_of\t");
+        buf_json_string(out, o->ends[i].app);
+        buf_putc(out, '\t');
+        buf_double(out, o->ends[i].cost_s);
+        buf_putc(out, '\n');
+    }
     if (!o->resizes)
         return;
     put_setting(out, "resize_s", o->resize_s);

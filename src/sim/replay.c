@@ -32,6 +32,7 @@ struct header {
     double settings[SETTINGS];
     uint64_t seed;
     int jobs_per_gpu, nnodes, ngpus;
+    bool has_ends; /* jobs have quiet ends */
 };
 
 /* The first NEEDED must be there. */
@@ -42,11 +43,16 @@ static const char *const setting_names[SETTINGS] = {
     "noise_report", "noise_iterations", "elastic_min",         "elastic_max",
     "resize_s",     "resize_prepare_s", "resize_slowdown",
 };
-/* Texts that say how a run was asked for and that change no check. */
-static const char *const remark_names[] = {
-    "setting",    "profiles",  "failures",    "freeze",      "forecast",
-    "restart_of", "resize_of", "slowdown_of", "restart_all", "resize_all",
-    "transfers",  "pair_of",   "starts",      "prepared_of"};
+/* Lines that say how a run was asked for and that change no check: what is
+ * behind the name, a text (t) or a number (n) each. */
+static const struct remark {
+    const char *name, *shape;
+} remarks[] = {
+    {"setting", "t"},      {"profiles", "t"},      {"failures", "t"},
+    {"freeze", "t"},       {"forecast", "t"},      {"restart_of", "tn"},
+    {"resize_of", "tnnn"}, {"slowdown_of", "t"},   {"restart_all", "t"},
+    {"resize_all", "t"},   {"transfers", "t"},     {"pair_of", "ttn"},
+    {"starts", "t"},       {"prepared_of", "ntn"}, {"end_of", "tn"}};
 enum { RESTART_S = 0, QUANTUM_S = 4, CHECKPOINT_S = 8 };
 
 struct reading {
@@ -220,32 +226,30 @@ static enum firn_status take_setting(struct reading *reading)
     return FIRN_OK;
 }
 
-static bool is_remark(const char *key)
+static const struct remark *find_remark(const char *key)
 {
-    for (size_t i = 0; i < sizeof remark_names / sizeof *remark_names; i++)
-        if (strcmp(key, remark_names[i]) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+        if (strcmp(key, remarks[i].name) == 0)
+            return &remarks[i];
+    return NULL;
 }
 
-/* "restart_of "bert" 60", "resize_of "bert" 2 13 1": a text, and for these two
- * numbers behind it. */
-static enum firn_status take_remark(struct reading *reading)
+static enum firn_status take_remark(struct reading *reading,
+                                    const struct remark *remark)
 {
     struct replay *r = &reading->replay;
-    double cost_s;
-    int ncolumns = strcmp(r->columns[0], "restart_of") == 0  ? 3
-                   : strcmp(r->columns[0], "resize_of") == 0 ? 5
-                                                             : 2;
-    bool is_pair = strcmp(r->columns[0], "pair_of") == 0;
-    ncolumns = is_pair ? 4 : ncolumns;
-    bool is_good = r->ncolumns == ncolumns && replay_unquote(r->columns[1]) &&
-                   (!is_pair || replay_unquote(r->columns[2]));
-    for (int i = is_pair ? 3 : 2; i < ncolumns && is_good; i++)
-        is_good = str_double(r->columns[i], &cost_s);
+    size_t n = strlen(remark->shape);
+    bool is_good = (size_t)r->ncolumns == n + 1;
+    for (size_t i = 0; i < n && is_good; i++) {
+        double number;
+        is_good = remark->shape[i] == 't'
+                      ? replay_unquote(r->columns[i + 1])
+                      : str_double(r->columns[i + 1], &number);
+    }
     if (!is_good)
         return firn_fail(reading->err, FIRN_EINVAL, "'%s' cannot be read",
                          r->columns[0]);
+    reading->header.has_ends |= strcmp(remark->name, "end_of") == 0;
     return FIRN_OK;
 }
 
@@ -263,8 +267,9 @@ static enum firn_status take_header(struct reading *reading)
     if (strcmp(key, "world") == 0)
         return take_name(reading, &h->has_world, said->world,
                          sizeof said->world);
-    if (is_remark(key))
-        return take_remark(reading);
+    const struct remark *remark = find_remark(key);
+    if (remark != NULL)
+        return take_remark(reading, remark);
     if (strcmp(key, "cluster") == 0)
         return take_cluster(reading);
     if (strcmp(key, "nodes") == 0)
@@ -303,7 +308,8 @@ static enum firn_status end_header(struct reading *reading)
     reading->header.seed = reading->said.seed;
     r->quantum_s = h->settings[QUANTUM_S];
     r->checkpoint_s = h->settings[CHECKPOINT_S];
-    r->adds_up = strcmp(reading->said.world, world_honest.name) == 0;
+    r->adds_up = strcmp(reading->said.world, world_honest.name) == 0 &&
+                 !reading->header.has_ends;
     return FIRN_OK;
 }
 

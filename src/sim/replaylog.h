@@ -52,7 +52,8 @@ struct replay {
     VEC(struct replay_job) jobs; /* by id, which ascends */
     double now_s;
     double quantum_s, checkpoint_s; /* from the header */
-    bool adds_up;    /* work is held against rates: in an honest world */
+    bool adds_up;    /* work is held against rates: in an honest world, unless
+                      * jobs say that they have nothing left before they end */
     bool is_aborted; /* the run was; the lines before it are good */
     const struct replay_watch *watch; /* borrowed; may be NULL */
     long line;                        /* the line being read */

@@ -96,8 +96,8 @@ void sharers_touch(struct simengine *engine, struct simjob *sj)
 static bool counts(const struct simengine *engine, int place,
                    const struct simjob *sj)
 {
-    return place >= 0 &&
-           (place == sj->job->slot || !engine->jobs.at[place].is_quiet);
+    return place >= 0 && (place == sj->job->slot ||
+                          (!sj->is_ending && !engine->jobs.at[place].is_quiet));
 }
 
 int sharers_most(const struct simengine *engine, const struct simjob *sj)

@@ -7,11 +7,12 @@
  * reference seconds a second, and completes when it has duration_s of them.
  * A start that is prepared (options->prepares) costs what is left of it. While
  * it lasts, a quiet job (options->quiet_starts) slows no other on its GPUs
- * down; it turns to its rate at its first step, and the others to theirs.
- * A job that is resized without a stop (costs.h) goes on at its old rate while
- * new processes are prepared, and then pauses.
- * A truth may limit a rate to a part of the work; at its end the job turns to
- * another rate, which is reported and asks for no decision.
+ * down; it turns to its rate at its first step, and the others to theirs. At
+ * its end (options->ends) a job is neither slowed down nor slows others. A job
+ * that is resized without a stop (costs.h) goes on at its old rate while new
+ * processes are prepared, and then pauses. A truth may limit a rate to a part
+ * of the work; at its end the job turns to another rate, which is reported and
+ * asks for no decision.
  *
  * Invariants:
  * (1) done_s is exact at since_s; between events nothing is computed;
@@ -52,28 +53,6 @@ static double start_cost_s(const struct simengine *engine,
     if (job->starts == 0 && !engine->world.cadence.charges_first_start)
         return 0;
     return costs_restart_s(engine, job);
-}
-
-/* What is left of a start: its processes were started when the job came, or was
- * stopped, and the engine had less than `prepares` others to prepare. It
- * prepares jobs in the order of their starts. */
-static double prepared_cost_s(struct simengine *engine,
-                              const struct firn_job *job, double came_s,
-                              double cost_s)
-{
-    const struct firn_sim_options *options = engine->world.options;
-    double now_s = engine->world.now_s;
-    size_t n = engine->starts.n, most = (size_t)options->prepares, i = 0;
-    while (i < options->nprepared &&
-           strcmp(options->prepared[i].app, job->spec.app) != 0)
-        i++;
-    if (most == 0 || i == options->nprepared)
-        return cost_s;
-    if (n >= most)
-        came_s = later(came_s, engine->starts.at[n - most]);
-    vec_add(&engine->starts, now_s);
-    return later(cost_s - later(now_s - came_s, 0),
-                 earlier(options->prepared[i].cost_s, cost_s));
 }
 
 /* Brings a job up to now: (1), (3). */
@@ -164,6 +143,21 @@ static double rate_of(const struct simengine *engine, const struct simjob *sj,
     return truth->rate(truth, sj->job, alloc, 1) / worst;
 }
 
+/* The work behind which it is at its end; infinite: it has none. */
+static double ends_from_s(const struct simengine *engine,
+                          const struct simjob *sj,
+                          const struct firn_alloc *alloc)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    const struct firn_job_spec *spec = &sj->job->spec;
+    if (!alloc->is_shared || alloc->how.merged_with != FIRN_NO_JOB)
+        return INFINITY;
+    for (size_t i = 0; i < options->nends; i++)
+        if (strcmp(options->ends[i].app, spec->app) == 0)
+            return spec->duration_s - options->ends[i].cost_s;
+    return INFINITY;
+}
+
 /* Asks the truth; `alloc` is what the job holds. */
 static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
                              const struct firn_alloc *alloc)
@@ -188,6 +182,8 @@ static struct truth_pace ask(struct simengine *engine, struct simjob *sj,
     if (engine->tasks_told != NULL && !alloc->how.unguarded)
         pace.until_s =
             earlier(pace.until_s, taskfeed_look_s(engine->tasks_told, sj));
+    if (!sj->is_ending)
+        pace.until_s = earlier(pace.until_s, ends_from_s(engine, sj, alloc));
     return pace;
 }
 
@@ -205,7 +201,8 @@ static void schedule(struct simengine *engine, struct simjob *sj)
                             : engine->world.cadence.finish_s(
                                   &engine->world.cadence, end_s),
              (uint64_t)job->id);
-    sj->reported = (struct firn_report){sj->done_s, sj->rate, begin_s};
+    sj->reported = (struct firn_report){
+        sj->is_ending ? job->spec.duration_s : sj->done_s, sj->rate, begin_s};
     report_to_core(engine, sj, sj->reported);
 }
 
@@ -250,26 +247,30 @@ static void start(struct simengine *engine, const struct firn_step *step)
             sj->is_lone ? 0 : transfers_left_by(engine, step->to->how.after);
     sj->gpus = sj->used_gpus = step->to->ngpus;
     sj->is_preparing = false;
-    double came_s = job->starts == 0 ? job->spec.submit_s : sj->since_s;
-    sj->since_s = engine->world.now_s;
     double cost_s =
-        prepared_cost_s(engine, job, came_s, start_cost_s(engine, step)) -
+        costs_start_s(engine, job, start_cost_s(engine, step)) -
         earlier(step->to->how.ahead_s, engine->world.options->ahead_s);
+    if (costs_is_prepared(engine, job))
+        vec_add(&engine->starts, engine->world.now_s);
+    sj->since_s = engine->world.now_s;
     double ready_s =
         handover_ready_s(&engine->handover, step->to, engine->world.now_s);
     sj->waited_s += ready_s - engine->world.now_s;
     sj->resumes_s = ready_s + later(cost_s, 0);
     sj->run_s = 0;
     sj->saved_s = sj->done_s;
-    sj->is_quiet = engine->world.options->quiet_starts && step->to->is_shared &&
-                   step->to->how.merged_with == FIRN_NO_JOB &&
-                   sj->resumes_s > engine->world.now_s;
+    bool is_quiet_start = engine->world.options->quiet_starts &&
+                          step->to->is_shared &&
+                          step->to->how.merged_with == FIRN_NO_JOB &&
+                          sj->resumes_s > engine->world.now_s;
+    sj->is_ending = sj->done_s >= ends_from_s(engine, sj, step->to);
+    sj->is_quiet = is_quiet_start || sj->is_ending;
     sharers_join(engine, sj, step->to);
     if (engine->truth.pace != NULL)
         keep(sj, step->to);
     struct truth_pace pace = ask(engine, sj, step->to);
     sj->rate = pace.rate;
-    sj->until_s = sj->is_quiet ? sj->done_s : pace.until_s;
+    sj->until_s = is_quiet_start ? sj->done_s : pace.until_s;
     schedule(engine, sj);
 }
 
@@ -351,7 +352,7 @@ static void stop(struct simengine *engine, const struct firn_step *step,
                                       : lets_go_s(engine, sj));
     if (step->is_loss)
         roll_back(engine, sj);
-    sj->is_quiet = false;
+    sj->is_quiet = sj->is_ending = false;
     sharers_leave(engine, sj);
     heap_remove(&engine->finishes, step->job->slot);
 }
@@ -600,15 +601,16 @@ static void turn(struct simengine *engine, struct simjob *sj)
         switch_over(engine, sj, &sj->alloc);
         return;
     }
-    bool begins = sj->is_quiet;
-    sj->is_quiet = false;
-    if (!begins)
+    bool was_quiet = sj->is_quiet;
+    sj->is_ending = sj->done_s >= ends_from_s(engine, sj, &sj->alloc);
+    sj->is_quiet = sj->is_ending;
+    if (!was_quiet && !sj->is_ending)
         begin_anew(engine, sj);
     struct truth_pace pace = ask(engine, sj, &sj->alloc);
     sj->rate = pace.rate;
     sj->until_s = pace.until_s;
     schedule(engine, sj);
-    if (begins) {
+    if (was_quiet != sj->is_quiet) {
         sharers_touch(engine, sj);
         settle(engine);
     }

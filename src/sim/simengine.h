@@ -51,7 +51,8 @@ struct simjob {
     bool is_preparing;
     int sharers;     /* most jobs on any of its GPUs, itself included */
     bool is_dirty;   /* the jobs it shares with have changed */
-    bool is_quiet;   /* in its start, and slows no other job down */
+    bool is_quiet;   /* in its start or its end, and slows no other job down */
+    bool is_ending;  /* in its end, and not slowed down by others */
     bool is_turning; /* in `finishes` with the time the rate changes */
 };
 

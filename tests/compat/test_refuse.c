@@ -30,7 +30,7 @@ static void each_option_is_refused_by_name(void **unused)
 {
     const struct firn_sim_options usual = firn_sim_defaults();
     static const struct firn_restart_cost cost = {"bert", 1};
-    struct firn_sim_options o[16];
+    struct firn_sim_options o[17];
     (void)unused;
     for (size_t i = 0; i < sizeof o / sizeof *o; i++)
         o[i] = usual;
@@ -68,6 +68,9 @@ static void each_option_is_refused_by_name(void **unused)
     says(&o[14], 0, "A never had quiet starts");
     o[15].prepares = 1;
     says(&o[15], 0, "A never had prepared starts");
+    o[16].ends = &cost;
+    o[16].nends = 1;
+    says(&o[16], 0, "A never had quiet ends");
 }
 
 static void options_of_the_artifact_pass(void **unused)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# 068-starts-are-prepared-or-quiet.sh - firn sim --prepare and --quiet-starts: by
-# hand, the log of such a run is accepted, and what is refused.
+# 068-starts-are-prepared-or-quiet.sh - firn sim --prepare, --quiet-starts and
+# --quiet-ends: by hand, the log of such a run is accepted, and what is refused.
 . tests/lib/e2e.sh
 # Starts of 10 s, 1 s if they are prepared in time, one job at a time. a is not
 # prepared and trains from 10 to 30. b has its processes from its arrival on and
@@ -21,6 +21,7 @@ jct() {
 }
 is() { [ "$1" = "$2" ] || fail "$3: $1, not $2"; }
 is "$(jct --policy fifo --prepare 1,x=1s)" 36.333 "(30 + 35 + 44) / 3"
+run 0 sim --replay "$tmp"/of/*.events.tsv
 is "$(jct --policy fifo --prepare 1,y=1s)" 44.000 "another application"
 is "$(jct --policy fifo)" 44.000 "(30 + 44 + 58) / 3"
 run 2 sim --trace "$tmp/jobs.csv" --cluster 1x1:t4 --policy fifo --prepare none
@@ -46,4 +47,12 @@ is "$(jct $shared)" 48.750 "(50 + 47.5) / 2"
 # shellcheck disable=SC2086 # words
 is "$(jct $shared --quiet-starts)" 45.000 "(45 + 45) / 2"
 run 0 sim --replay "$tmp"/of/*.events.tsv
+# The last 5 s of each are quiet too: a trains alone until 15 and has 15 of 20 s
+# at 35, then alone until 40. b has 10 s at 35, 15 at 40, and ends at 45.
+# shellcheck disable=SC2086 # words
+is "$(jct $shared --quiet-starts --quiet-ends x=5s)" 40.000 "(40 + 40) / 2"
+run 0 sim --replay "$tmp"/of/*.events.tsv
+run 2 sim --trace "$tmp/jobs.csv" --cluster 1x1:t4 --policy fifo --quiet-ends 5s
+err_has "'5s' is not APP=TIME"
+
 exit 0

@@ -47,6 +47,17 @@ static bool overlap(const struct firn_alloc *a, const struct firn_alloc *b)
     return false;
 }
 
+/* Is it in its quiet end? */
+static bool is_ending(const struct audit *audit, const struct firn_job *job)
+{
+    const struct firn_sim_options *options = audit->options;
+    for (size_t i = 0; i < options->nends; i++)
+        if (strcmp(options->ends[i].app, job->spec.app) == 0)
+            return audit->work_s[job->id] + options->ends[i].cost_s >=
+                   job->spec.duration_s * (1 - 1e-9);
+    return false;
+}
+
 static double rate_of(const struct audit *audit, const struct state *state,
                       const struct firn_job *job)
 {
@@ -60,6 +71,7 @@ static double rate_of(const struct audit *audit, const struct state *state,
         pow((double)job->held.ngpus / job->spec.gpus, audit->options->scaling);
     for (const struct state_job *sj = state->first; sj; sj = sj->after)
         if (&sj->job != job && overlap(&sj->job.held, &job->held) &&
+            !is_ending(audit, job) && !is_ending(audit, &sj->job) &&
             !(audit->options->quiet_starts &&
               audit->resumes_s[sj->job.id] > audit->last_s))
             return rate / audit->options->share_slowdown;
@@ -70,6 +82,10 @@ static double rate_of(const struct audit *audit, const struct state *state,
 static void audit_until(struct audit *audit, const struct state *state,
                         double now_s)
 {
+    double rate[AUDIT_JOBS] = {0};
+    for (const struct state_job *sj = state->first; sj; sj = sj->after)
+        if (sj->job.held.nparts > 0) /* by what is done so far */
+            rate[sj->job.id] = rate_of(audit, state, &sj->job);
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         const struct firn_job *job = &sj->job;
         double from_s = fmax(audit->last_s, audit->resumes_s[job->id]);
@@ -77,8 +93,7 @@ static void audit_until(struct audit *audit, const struct state *state,
         if (job->held.nparts > 0 && old_s > 0)
             audit->work_s[job->id] += old_s * audit->old_rate[job->id];
         if (job->held.nparts > 0 && now_s > from_s)
-            audit->work_s[job->id] +=
-                (now_s - from_s) * rate_of(audit, state, job);
+            audit->work_s[job->id] += (now_s - from_s) * rate[job->id];
     }
     audit->last_s = now_s;
 }

@@ -319,6 +319,9 @@ static void check_toys(uint64_t seed)
     play.options.share_slowdown = 1 + rng_unit(&rng);
     play.options.charges_first_start = below(&rng, 3) == 0;
     play.options.quiet_starts = below(&rng, 2) == 0;
+    struct firn_restart_cost end = {"", 60 * rng_unit(&rng)};
+    play.options.ends = &end;
+    play.options.nends = below(&rng, 2) == 0;
     play.cluster.jobs_per_gpu = 1 + below(&rng, 3);
     if (below(&rng, 2))
         draw_outages(&rng, &play);
@@ -379,7 +382,7 @@ static struct firn_costs costs_of(const char *app, const char *profiles,
     struct play play;
     char rows[200];
     snprintf(rows, sizeof rows,
-             "#firn-trace 1\nname,submit_s,gpus,duration_s,app\na,0,1,100,%s\n",
+             "#firn-trace 1\nname,submit_s,gpus,duration_s,app\na,5,1,100,%s\n",
              app);
     play_open(&play, "1x4:t4", rows);
     struct firn_sim_options *o = &play.options;
@@ -392,6 +395,10 @@ static struct firn_costs costs_of(const char *app, const char *profiles,
     o->resize_costs = as->resize_costs;
     o->nresize_costs = as->nresize_costs;
     o->charges_first_start = as->charges_first_start;
+    o->prepares = as->prepares;
+    o->prepared = as->prepared;
+    o->nprepared = as->nprepared;
+    o->interval_s = as->prepares > 0 ? 12 : 0; /* it is asked later */
     o->policy_def = &asking;
     struct firn_sim_result result;
     if (firn_sim_run(o, &result, &play.err) != FIRN_OK)
@@ -430,6 +437,15 @@ static void policies_are_told_the_costs_that_are_charged(void **state)
     assert_true(costs.first_s == 0);
     as.charges_first_start = true;
     assert_true(costs_of("bert", "builtin", &as).first_s == 30);
+    assert_false(costs_of("bert", "builtin", &as).is_saved_known);
+    const struct firn_restart_cost least = {"bert", 4};
+    as.prepares = 1;
+    as.prepared = &least;
+    as.nprepared = 1;
+    costs = costs_of("bert", "builtin", &as); /* 7 s behind its submit */
+    assert_true(costs.is_saved_known && costs.saved_s == 7);
+    costs = costs_of("ncf", "builtin", &as);
+    assert_true(costs.is_saved_known && costs.saved_s == 0);
 }
 
 #define PREEMPTED(restart)                              \
