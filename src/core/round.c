@@ -10,7 +10,9 @@
  * (4) the gate (core/gate.h) comes before the policy: a job that loses its GPUs
  *     to shares or quotas has lost them before the policy's view is made;
  * (5) a job that core moves (core/consolidate.h) keeps its number and type of
- *     GPUs, and the policy decides again behind the move.
+ *     GPUs, and the policy decides again behind the move;
+ * (6) a report asks for no decision, but for that of a last step on shared
+ * GPUs: a job that waits may start beside the end of that one.
  *
  * Cost: what the policy does, plus O(changes).
  */
@@ -212,7 +214,11 @@ static enum firn_status job_event(struct round *round,
         return firn_fail(err, FIRN_EINVAL,
                          "event for job %d, which is not there", event->job);
     if (event->kind == FIRN_EVENT_REPORT) {
+        bool had_work = job->done_s < job->spec.duration_s;
         state_report(&round->state, job, &event->report, event->at_s);
+        if (had_work && !(job->done_s < job->spec.duration_s) &&
+            job->held.is_shared && round->state.nwaiting > 0)
+            round->is_due = true; /* (6) */
         return FIRN_OK;
     }
     bool is_done = event->kind == FIRN_EVENT_DONE;

@@ -125,6 +125,7 @@ struct one_seat {
     const struct firn_job *job;
     const struct firn_job *with;   /* trained together with it; or NULL */
     const struct firn_job *beside; /* another job on the GPUs it holds */
+    const struct one_seat *next;   /* that waits to start beside its end */
     bool is_guest;                 /* and came there later */
     const char *parted;            /* why it is parted from the job that it is
                                     * trained together with; or NULL */

@@ -25,7 +25,10 @@
  *
  * A guest that is being started needs memory, but does not train yet. Where
  * starts are measured it may come, whatever the slowdowns, if the host ends
- * before it trains; the policy wakes when that is so.
+ * before it trains; the policy wakes when that is so. The foremost guest has
+ * the end of the host that it can come to first: one behind it whose start
+ * takes longer does not take the place before (its processes are there, and
+ * those of the other are not).
  *
  * `slowdown` bounds pairs that were measured, where the host could do with
  * fewer GPUs: two jobs on half of the GPUs each are mostly better than a slow
@@ -89,6 +92,8 @@ struct stay {
     double lost_s; /* by both jobs */
     int choice, passes;
     bool is_held;
+    struct one_seat *later; /* beside whose end it could start, and in how */
+    double later_s;         /* many seconds */
 };
 
 /* Speeds beside each other over those alone. */
@@ -141,12 +146,17 @@ static bool is_open(const struct one_round *round, const struct one_seat *host)
            firn_plan_room(round->plan, host->job, 2) >= has->ngpus; /* (1) */
 }
 
-/* Seconds until a job that holds its GPUs trains, or would if it came now. */
+/* Seconds until a job that holds its GPUs trains, or would if it came now: a
+ * whole start, or less if its processes were there before. */
 static double starts_s(const struct one_round *round,
                        const struct one_seat *seat, bool is_held)
 {
-    double since_s = is_held ? round->view->now_s - seat->job->since_s : 0;
-    return fmax(seat->start_s - since_s, 0);
+    const struct firn_job *job = seat->job;
+    double now_s = round->view->now_s;
+    return is_held ? fmax(fmin(job->since_s + seat->start_s, job->resumes_s) -
+                              now_s,
+                          0)
+                   : seat->start_s;
 }
 
 /* Seconds until the host ends, alone. */
@@ -234,8 +244,11 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
     double host_s = ends_s(round, host);
     bool was_here = is_there(round, seat, host);
     double waits_s = host_s - starts_s(round, seat, was_here);
+    bool is_promised =
+        host->next != NULL && host->next != seat && !host->next->is_placed;
     struct paces paces = {1, 1};
-    if (waits_s > SOON_S && !find_paces(round, seat, host, &paces))
+    if ((waits_s > SOON_S || is_promised) &&
+        !find_paces(round, seat, host, &paces))
         return;
     for (int c = 0; c < seat->n; c++) {
         const struct one_choice *choice = &seat->choices[c];
@@ -249,14 +262,22 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
         double alone_s = seat->left_s / fmax(choice->rate, 1e-12);
         double lost_s = (2 - paces.guest - paces.host) * fmin(host_s, alone_s) +
                         (is_held ? 0 : seat->cost_s - seat->first_s);
-        if (!(gain > 0) && seat->start_s > 0)
-            round->one->tail_s =
-                fmin(round->one->tail_s, round->view->now_s + waits_s);
+        if (!(gain > 0) && seat->start_s > 0 && !is_promised &&
+            (best->later == NULL || waits_s < best->later_s)) {
+            best->later = host;
+            best->later_s = waits_s;
+        }
         if (!(gain > 0) || (best->host != NULL && lost_s >= best->lost_s))
             continue;
         int passes = passes_beside(round, seat, choice, host);
         if (passes != ONE_NONE)
-            *best = (struct stay){host, lost_s, c, passes, is_held};
+            *best = (struct stay){.host = host,
+                                  .lost_s = lost_s,
+                                  .choice = c,
+                                  .passes = passes,
+                                  .is_held = is_held,
+                                  .later = best->later,
+                                  .later_s = best->later_s};
     }
 }
 
@@ -348,7 +369,14 @@ static bool seek(const struct one_round *round, struct one_seat *seat,
             (!stays || is_there(round, seat, host)))
             try_host(round, seat, host, &best);
     }
-    return (!stays || best.is_held) && join(round, seat, &best);
+    if ((!stays || best.is_held) && join(round, seat, &best))
+        return true;
+    if (best.later != NULL && !stays) {
+        best.later->next = seat;
+        round->one->tail_s =
+            fmin(round->one->tail_s, round->view->now_s + best.later_s);
+    }
+    return false;
 }
 
 /* ---- who gives way ---- */

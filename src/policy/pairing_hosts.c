@@ -39,7 +39,7 @@ static void add_host(struct pairing_hosts *hosts, const struct firn_job *job,
     const struct firn_alloc *alloc = firn_plan_of(hosts->plan, job);
     const struct firn_part *first = alloc->parts;
     int frees = alloc->is_shared ? room : alloc->ngpus;
-    if (frees == 0 || !(left_s > 0) || !is_one_type(hosts->view, alloc))
+    if (frees == 0 || !(left_s >= 0) || !is_one_type(hosts->view, alloc))
         return;
     struct pairing_host *host = &hosts->at[hosts->n++];
     *host = (struct pairing_host){

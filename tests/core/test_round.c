@@ -102,6 +102,35 @@ static void most_events_ask_for_a_decision_and_reports_do_not(void **unused)
     scene_free(scene);
 }
 
+static bool is_due_after(struct scene *scene, double done_s)
+{
+    struct firn_error err = {0};
+    struct firn_event event = {.kind = FIRN_EVENT_REPORT,
+                               .at_s = scene->now_s,
+                               .job = 0,
+                               .report = {done_s, 1, scene->now_s}};
+    assert_int_equal(round_event(scene->round, &event, &err), FIRN_OK);
+    return round_is_due(scene->round);
+}
+
+static void a_last_step_on_shared_gpus_asks_for_a_decision(void **unused)
+{
+    static const char three[] = "1 nodes x 1 gpus; A wants 1 for 100 shares; "
+                                "B wants 1 shares; C wants 1 shares";
+    (void)unused;
+    struct scene *scene = scene_new(three, &toy_sharer, NULL);
+    scene_decide(scene, 0);
+    assert_false(is_due_after(scene, 99));
+    assert_true(is_due_after(scene, 100));
+    scene_decide(scene, 1);
+    assert_false(is_due_after(scene, 100)); /* it is known */
+    scene_free(scene);
+    scene = scene_new(three, &toy_greedy, NULL); /* A has its GPU alone */
+    scene_decide(scene, 0);
+    assert_false(is_due_after(scene, 100));
+    scene_free(scene);
+}
+
 static void a_lost_node_stops_its_jobs_and_only_those(void **unused)
 {
     (void)unused;
@@ -246,6 +275,7 @@ int main(void)
         cmocka_unit_test(events_for_jobs_that_are_not_there_are_refused),
         cmocka_unit_test(events_for_nodes_that_are_not_there_are_refused),
         cmocka_unit_test(a_job_that_never_fits_is_refused_and_asks_for_nothing),
+        cmocka_unit_test(a_last_step_on_shared_gpus_asks_for_a_decision),
         cmocka_unit_test(most_events_ask_for_a_decision_and_reports_do_not),
         cmocka_unit_test(a_lost_node_stops_its_jobs_and_only_those),
         cmocka_unit_test(lost_jobs_start_again_elsewhere),

@@ -20,7 +20,8 @@
 
 #define JOB_OF(duration) \
     "gpus: 1\napp: mine\ncheckpoint: {grace: 10}\nduration: " duration
-#define JOB JOB_OF("100s")
+#define JOB                 JOB_OF("100s")
+#define SHARED_OF(duration) JOB_OF(duration) "\nshare: allowed\nmemory: 4"
 
 static firn_job_id early_job;
 
@@ -88,6 +89,30 @@ static void a_start_is_shorter_by_what_is_prepared(void **unused)
     loopscene_close(&s);
 }
 
+/* Its processes were there for 20 s, and 45 s later it made its first step: a
+ * start that was cut short takes 65 s. One that was there for 50 s may have
+ * waited for its GPUs and says nothing about that. */
+static void a_start_that_was_cut_short_is_measured_whole(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "fifo");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    struct live_job *job = book_job(s.loop->book, loopscene_job(&s, "a")->id);
+    struct track *track = desk_track(&s.loop->desk, job->id);
+    for (int i = 0; i < 2; i++) {
+        track->launch_s = 1e-9;
+        track->prepared_s = i == 0 ? 20 : 50;
+        track->start_attempt = 0;
+        job->last.prepare_s = 45;
+        job->last.step = 1;
+        loop_costs_reported(s.loop, job, track);
+        assert_true(fabs(desk_start_s(&s.loop->desk, "mine", 0) - 62.5) < 1e-3);
+    }
+    loopscene_close(&s);
+}
+
 /* a trains 40 of its 100 s. b is prepared in the 100 s until then and starts in
  * 5, c from the start of b on: 45 s, so that 15 of its start are left. */
 static void ends_are_foretold_with_prepared_starts(void **unused)
@@ -132,6 +157,36 @@ static void firn_starts_the_job_whose_processes_are_there(void **unused)
     }
 }
 
+/* a ends in 90 s and holds its GPU for 40 s more. Pairs of these are no gain,
+ * but a job in its start slows no other down. b needs 60 s to start and could
+ * come 60 s before the last step of a; c, which is worth more for its
+ * processes, 20 s before. It has the place, and b does not take it before. */
+static void the_end_of_a_job_is_for_the_foremost_one(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "firn");
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 40);
+    liveforecast_load_slowdowns(s.loop->desk.forecast, "mine\tmine\t2\t999\n");
+    loopscene_submit(&s, "a", SHARED_OF("200s"));
+    loopscene_turn(&s);
+    loopscene_pass(&s, 60);
+    loopscene_submit(&s, "b", SHARED_OF("190s"));
+    const struct live_job *c = loopscene_submit(&s, "c", SHARED_OF("195s"));
+    loopscene_turn(&s);
+    early_job = c->id;
+    vec_add(&s.loop->ahead.told, c->id);
+    for (int i = 1; i <= 10; i++) {
+        loopscene_pass(&s, 10);
+        loopscene_report(&s, "a", 0.1 * i, 1, 100);
+        if (i == 6)
+            assert_int_equal(loopscene_job(&s, "b")->state, LIVE_PENDING);
+    }
+    assert_string_equal(loopscene_text(&s), "a running n0[0]~; b pending -; "
+                                            "c running n0[0]~");
+    loopscene_close(&s);
+}
+
 /* Also by a forecast without a decision since the last one. */
 static void what_is_prepared_stays_foreseen(void **unused)
 {
@@ -163,6 +218,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(a_start_is_shorter_by_what_is_prepared),
+        CASE(the_end_of_a_job_is_for_the_foremost_one),
+        CASE(a_start_that_was_cut_short_is_measured_whole),
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
         CASE(what_is_prepared_stays_foreseen),
