@@ -125,7 +125,6 @@ class Trainers:
 
     apps = {"small": (20, 400, 1, 6, 12), "medium": (30, 600, 1, 6, 14),
             "large": (40, 800, 1, 6, 16), "wide": (60, 700, 2, 3, 5)}
-    beside = 6  # epochs of a job that something is measured with
     variables = ()
 
     def __init__(self, args, folder):
@@ -133,6 +132,7 @@ class Trainers:
         self.ahead = ["--ahead", "1"] if args.ahead else []
         self.apps = {app: (row[0], round(row[1] * args.start)) + row[2:]
                      for app, row in self.apps.items() if row[2] == 1 or not args.ahead}
+        self.end_s = args.end
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
 
@@ -143,18 +143,27 @@ class Trainers:
         pace, start, gpus = self.apps[job.app][:3]
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
-                "--start", str(start), "--turns", self.turns, "--quiet", "1", *self.ahead]
+                "--start", str(start), "--end", str(round(self.end_s * 1e3)), "--turns", self.turns, "--quiet", "1", *self.ahead]
 
     def lone_units(self, app):
         del app
         return (4,)
 
+    def beside_units(self, app):
+        """Of a job that pairs are measured with."""
+        del app
+        return 6
+
+    def gib(self, app):
+        del app
+        return 4
+
     def learn(self, app, took_s):
         """Its users know how long it takes."""
 
     def training_s(self, job):
-        """Seconds of a GPU, from the first step to the last."""
-        return job.units * 16 * self.apps[job.app][0] * 1e-3
+        """Seconds of a GPU, from the first step to the end."""
+        return job.units * 16 * self.apps[job.app][0] * 1e-3 + self.end_s
 
     def alone_s(self, job):
         """What the job's user says: right but for a tenth of a second or two."""
@@ -163,19 +172,22 @@ class Trainers:
 
 
 class Torch:
-    """PyTorch jobs of bench/gpu/mixed_job.py: model, GPUs, and the least and most
-    steps, all small, so that two of them do not fill a large GPU. In the queue
-    users go by what the two jobs of the application took that ran alone before; of
-    those they said nothing."""
+    """PyTorch jobs of bench/gpu/mixed_job.py: model, GiB, GPUs, and the least and
+    most steps. Both models keep the GPU busy: what a step of a small one takes is up
+    to the CPUs, and the same job took 4.1 to 5.4 ms for one on an H200 that it had
+    alone (--small has those). In the queue users go by what the two jobs of the
+    application took that ran alone before; of those they said nothing."""
 
-    apps = {"cnn": ("cnn", None, 1, 800, 2400),
-            "resnet": ("resnet18", None, 1, 250, 700)}
-    beside = 700  # steps of a job that something is measured with
+    apps = {"resnet": ("resnet50", 6, 1, 120, 400), "gpt": ("gpt2-small", 10, 1, 50, 150)}
+    small = {"cnn": ("cnn", 4, 1, 800, 2400), "resnet": ("resnet18", 4, 1, 250, 700)}
     variables = ("PYTHONPATH", "FIRN_TRAIN_LIB", "CUBLAS_WORKSPACE_CONFIG")
 
     def __init__(self, args, folder):
         del folder
         self.device = args.device
+        is_small = args.small or args.device == "cpu"
+        self.tiny = ["--tiny"] if is_small else []
+        self.apps = self.small if is_small else self.apps
         self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.is_split else []
         self.lines = {}  # by application: seconds of a start, of a step
 
@@ -184,7 +196,7 @@ class Torch:
 
     def words(self, job):
         program = os.path.join(HERE, "gpu", "mixed_job.py")
-        return [*self.before, sys.executable, program, "--device", self.device, "--tiny",
+        return [*self.before, sys.executable, program, "--device", self.device, *self.tiny,
                 "--model", self.apps[job.app][0], "--steps", str(max(10, round(job.units)))]
 
     def training_s(self, job):
@@ -193,6 +205,12 @@ class Torch:
 
     def lone_units(self, app):
         return self.apps[app][3:]
+
+    def beside_units(self, app):
+        return sum(self.apps[app][3:]) // 2
+
+    def gib(self, app):
+        return self.apps[app][1]
 
     def learn(self, app, took_s):
         """What jobs of lone_units() took, from start to end."""
@@ -224,7 +242,8 @@ def make_queue(args, kind):
 def yaml_of(kind, job):
     run = ", ".join(json.dumps(word) for word in kind.words(job))
     gpus = kind.gpus(job.app)
-    more = "share: allowed\nmemory: 4\ncheckpoint: {grace: 10}\n" if gpus == 1 else ""
+    more = (f"share: allowed\nmemory: {kind.gib(job.app)}\ncheckpoint: {{grace: 10}}\n"
+            if gpus == 1 else "")
     alone_s = kind.alone_s(job)
     said = f"duration: {alone_s:.1f}s\n" if alone_s > 0 else ""
     env = json.dumps({name: os.environ[name] for name in kind.variables})
@@ -278,7 +297,8 @@ def warm_up(args, kind, folder, ngpus):
         for side in (0, 1):
             for pair in pairs:
                 number += 1
-                job = Job(f"warm-{number}-{pair[side]}", pair[side], kind.beside, 0)
+                job = Job(f"warm-{number}-{pair[side]}", pair[side],
+                          kind.beside_units(pair[side]), 0)
                 firnd.call("POST", "/jobs", yaml_of(kind, job))
         wait_all(firnd, args, "pairs", lambda state: state == "succeeded")
     if args.pair_rounds and missing_pairs(firnd, kind):
@@ -413,11 +433,15 @@ def arguments():
                        "started before it is free")
     parse.add_argument("--start", type=float, default=1,
                        help="start-up times of C trainers, as a multiple")
+    parse.add_argument("--end", type=float, default=0,
+                       help="seconds that a C trainer holds its GPUs behind its last step")
     parse.add_argument("--torch", action="store_true",
                        help="PyTorch jobs on one GPU; 20 jobs under fifo, sjf-ffs and firn "
                        "unless --jobs and --policies say otherwise")
     parse.add_argument("--device", choices=("cuda", "cpu"), default="cuda",
                        help="of PyTorch jobs; cpu: to try the script")
+    parse.add_argument("--small", action="store_true",
+                       help="PyTorch jobs whose steps are up to the CPUs")
     parse.add_argument("--show", action="store_true")
     parse.add_argument("--keep", action="store_true", help="keep the state folders")
     args = parse.parse_args()
