@@ -29,30 +29,73 @@ static const char *split_app(struct sim_args *args, const char *text,
     return args->apps.at[args->apps.n - 1];
 }
 
+/* Takes a value apart: "TIME" or "APP=TIME" a piece. `app` is NULL, or in
+ * args->apps. */
+typedef enum firn_status take_piece(struct sim_args *args, const char *app,
+                                    const char *rest, struct firn_error *err);
+
+static enum firn_status each_piece(struct sim_args *args, const char *value,
+                                   take_piece *take, struct firn_error *err)
+{
+    struct words pieces = {0};
+    enum firn_status status = flag_words(&pieces, value, err);
+    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
+        const char *rest, *app = split_app(args, pieces.at[i], &rest);
+        status = take(args, app, rest, err);
+    }
+    words_release(&pieces);
+    return status;
+}
+
+static enum firn_status add_cost(struct sim_restarts *costs, const char *app,
+                                 const char *rest, struct firn_error *err)
+{
+    struct firn_restart_cost cost = {app, 0};
+    FIRN_TRY(duration_parse(rest, &cost.cost_s, err));
+    vec_add(costs, cost);
+    return FIRN_OK;
+}
+
+static enum firn_status take_restart(struct sim_args *args, const char *app,
+                                     const char *rest, struct firn_error *err)
+{
+    if (app != NULL && strcmp(app, "all") != 0)
+        return add_cost(&args->restarts, app, rest, err);
+    FIRN_TRY(duration_parse(rest, &args->options.restart_s, err));
+    args->options.restart_is_all = app != NULL;
+    return FIRN_OK;
+}
+
+static enum firn_status take_prepared(struct sim_args *args, const char *app,
+                                      const char *rest, struct firn_error *err)
+{
+    double most;
+    if (app != NULL)
+        return add_cost(&args->prepared, app, rest, err);
+    if (!str_double(rest, &most) || !(most >= 1) || most > 1000 ||
+        most != floor(most))
+        return firn_fail(err, FIRN_EINVAL,
+                         "'%s' is neither a number of jobs from 1 to 1000 nor "
+                         "APP=TIME",
+                         rest);
+    args->options.prepares = (int)most;
+    return FIRN_OK;
+}
+
+static enum firn_status take_end(struct sim_args *args, const char *app,
+                                 const char *rest, struct firn_error *err)
+{
+    return app != NULL
+               ? add_cost(&args->ends, app, rest, err)
+               : firn_fail(err, FIRN_EINVAL, "'%s' is not APP=TIME", rest);
+}
+
 /* --restart-cost: "30", "bert=60", "all=10" or several of them; `at` is the
  * struct sim_args. */
 static enum firn_status set_restart(void *at, const char *value,
                                     struct firn_error *err)
 {
-    struct sim_args *args = at;
-    struct words pieces = {0};
-    enum firn_status status = flag_words(&pieces, value, err);
-    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
-        const char *rest, *app = split_app(args, pieces.at[i], &rest);
-        double cost_s = 0;
-        status = duration_parse(rest, &cost_s, err);
-        if (status != FIRN_OK)
-            break;
-        if (app == NULL || strcmp(app, "all") == 0) {
-            args->options.restart_s = cost_s;
-            args->options.restart_is_all = app != NULL;
-            continue;
-        }
-        struct firn_restart_cost cost = {app, cost_s};
-        vec_add(&args->restarts, cost);
-    }
-    words_release(&pieces);
-    return status;
+    return each_piece(at, value, take_restart, err);
 }
 
 /* --prepare: "1,bert=0.5s": how many jobs at a time, and what is left of a
@@ -60,47 +103,14 @@ static enum firn_status set_restart(void *at, const char *value,
 static enum firn_status set_prepare(void *at, const char *value,
                                     struct firn_error *err)
 {
-    struct sim_args *args = at;
-    struct words pieces = {0};
-    enum firn_status status = flag_words(&pieces, value, err);
-    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
-        const char *rest, *app = split_app(args, pieces.at[i], &rest);
-        struct firn_restart_cost left = {app, 0};
-        double most = 0;
-        if (app != NULL) {
-            status = duration_parse(rest, &left.cost_s, err);
-            vec_add(&args->prepared, left);
-        } else if (str_double(rest, &most) && most >= 1 && most <= 1000 &&
-                   most == floor(most))
-            args->options.prepares = (int)most;
-        else
-            status = firn_fail(err, FIRN_EINVAL,
-                               "'%s' is neither a number of jobs from 1 to "
-                               "1000 nor APP=TIME",
-                               rest);
-    }
-    words_release(&pieces);
-    return status;
+    return each_piece(at, value, take_prepared, err);
 }
 
 /* --quiet-ends: "bert=0.5s", or several of them. */
 static enum firn_status set_ends(void *at, const char *value,
                                  struct firn_error *err)
 {
-    struct sim_args *args = at;
-    struct words pieces = {0};
-    enum firn_status status = flag_words(&pieces, value, err);
-    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
-        const char *rest, *app = split_app(args, pieces.at[i], &rest);
-        struct firn_restart_cost end = {app, 0};
-        if (app == NULL)
-            status = firn_fail(err, FIRN_EINVAL, "'%s' is not APP=TIME", rest);
-        else
-            status = duration_parse(rest, &end.cost_s, err);
-        vec_add(&args->ends, end);
-    }
-    words_release(&pieces);
-    return status;
+    return each_piece(at, value, take_end, err);
 }
 
 /* "2s", "2s/13s" or "2s/13s/1.1": pause, time to prepare, slowdown. */
@@ -133,36 +143,34 @@ static enum firn_status read_resize(const char *text, struct firn_cost *out,
     return FIRN_OK;
 }
 
+static enum firn_status take_resize(struct sim_args *args, const char *app,
+                                    const char *rest, struct firn_error *err)
+{
+    struct firn_resize_cost cost = {.app = app};
+    if (app == NULL && strcmp(rest, "measured") == 0)
+        return FIRN_OK;
+    FIRN_TRY(read_resize(rest, &cost.cost, err));
+    if (app != NULL && strcmp(app, "all") != 0) {
+        vec_add(&args->resizes, cost);
+        return FIRN_OK;
+    }
+    args->options.resize_s = cost.cost.pause_s;
+    args->options.resize_prepare_s = cost.cost.prepare_s;
+    args->options.resize_slowdown = cost.cost.slowdown;
+    args->options.resize_is_all = app != NULL;
+    return FIRN_OK;
+}
+
 /* --resize-cost: running jobs are resized without a stop. "measured", "2s",
  * "2s/13s/1.1", "bert=2s", "all=1s" or several of them. */
 static enum firn_status set_resize(void *at, const char *value,
                                    struct firn_error *err)
 {
     struct sim_args *args = at;
-    struct words pieces = {0};
-    enum firn_status status = flag_words(&pieces, value, err);
     if (!args->options.resizes)
         args->options.resize_s = -1; /* as measured only */
     args->options.resizes = true;
-    for (size_t i = 0; i < pieces.n && status == FIRN_OK; i++) {
-        const char *rest, *app = split_app(args, pieces.at[i], &rest);
-        struct firn_resize_cost cost = {.app = app};
-        if (strcmp(pieces.at[i], "measured") == 0)
-            continue;
-        status = read_resize(rest, &cost.cost, err);
-        if (status != FIRN_OK)
-            break;
-        if (app != NULL && strcmp(app, "all") != 0) {
-            vec_add(&args->resizes, cost);
-            continue;
-        }
-        args->options.resize_s = cost.cost.pause_s;
-        args->options.resize_prepare_s = cost.cost.prepare_s;
-        args->options.resize_slowdown = cost.cost.slowdown;
-        args->options.resize_is_all = app != NULL;
-    }
-    words_release(&pieces);
-    return status;
+    return each_piece(args, value, take_resize, err);
 }
 
 /* --pair-slowdown: "APP+OTHER=1.3". */

@@ -10,6 +10,7 @@
 #include "sim/outfile.h"
 #include "sim/summary.h"
 #include "sim/world.h"
+#include <stdio.h>
 #include <string.h>
 
 enum { PIECE_BYTES = 1 << 15 }; /* an allocation is folded behind these */
@@ -58,6 +59,19 @@ static void put_text(struct firn_buf *out, const char *name, const char *text)
     buf_putc(out, '\n');
 }
 
+/* A line for each application. */
+static void put_costs(struct firn_buf *out, const char *key,
+                      const struct firn_restart_cost *costs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        buf_printf(out, "%s\t", key);
+        buf_json_string(out, costs[i].app);
+        buf_putc(out, '\t');
+        buf_double(out, costs[i].cost_s);
+        buf_putc(out, '\n');
+    }
+}
+
 static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
 {
     put_setting(out, "restart_s", o->restart_s);
@@ -72,29 +86,15 @@ static void put_restarts(struct firn_buf *out, const struct firn_sim_options *o)
     }
     if (o->restart_is_all)
         put_text(out, "restart_all", "all");
-    for (size_t i = 0; i < o->nrestarts; i++) {
-        buf_puts(out, "restart_of\t");
-        buf_json_string(out, o->restarts[i].app);
-        buf_putc(out, '\t');
-        buf_double(out, o->restarts[i].cost_s);
-        buf_putc(out, '\n');
-    }
+    put_costs(out, "restart_of", o->restarts, o->nrestarts);
     if (o->quiet_starts)
         put_text(out, "starts", "quiet");
-    for (size_t i = 0; o->prepares > 0 && i < o->nprepared; i++) {
-        buf_printf(out, "prepared_of\t%d\t", o->prepares);
-        buf_json_string(out, o->prepared[i].app);
-        buf_putc(out, '\t');
-        buf_double(out, o->prepared[i].cost_s);
-        buf_putc(out, '\n');
+    if (o->prepares > 0) {
+        char key[40];
+        snprintf(key, sizeof key, "prepared_of\t%d", o->prepares);
+        put_costs(out, key, o->prepared, o->nprepared);
     }
-    for (size_t i = 0; i < o->nends; i++) {
-        buf_puts(out, "end_of\t");
-        buf_json_string(out, o->ends[i].app);
-        buf_putc(out, '\t');
-        buf_double(out, o->ends[i].cost_s);
-        buf_putc(out, '\n');
-    }
+    put_costs(out, "end_of", o->ends, o->nends);
     if (!o->resizes)
         return;
     put_setting(out, "resize_s", o->resize_s);
