@@ -11,8 +11,8 @@
  *     to shares or quotas has lost them before the policy's view is made;
  * (5) a job that core moves (core/consolidate.h) keeps its number and type of
  *     GPUs, and the policy decides again behind the move;
- * (6) a report asks for no decision, but for that of a last step on shared
- * GPUs: a job that waits may start beside the end of that one.
+ * (6) no report asks for a decision but that of a last step on shared GPUs: a
+ *     job that waits may start beside the end of that one.
  *
  * Cost: what the policy does, plus O(changes).
  */
