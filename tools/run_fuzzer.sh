@@ -31,17 +31,21 @@ trap 'rm -rf "$TMPDIR"' EXIT
 trap 'exit 130' INT TERM
 
 # libFuzzer ends one second after the one it is given, and 0 would be without
-# end: a single second is ended by timeout(1).
+# end: a single second is ended by timeout(1). It writes its numbers in the handler
+# of that signal, and one that came within malloc() may wait for a lock there
+# for good: it is killed then, and has said all.
 if [ "$seconds" -gt 1 ]; then
     limit= until=$((seconds - 1))
 else
-    limit="timeout --signal=INT 1" until=10
+    limit="timeout --signal=INT --kill-after=5 1" until=10
 fi
 $limit "$program" -max_total_time="$until" -timeout=10 -rss_limit_mb=2048 \
     -max_len=16384 -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
     -close_fd_mask=1 "$kept" $seeds >"$folder/$target.log" 2>&1
 rc=$?
 [ -z "$limit" ] || [ $rc -ne 124 ] || rc=0 # timeout(1) ended it
+[ -z "$limit" ] || [ $rc -ne 137 ] ||
+    ! grep -q '^stat::number_of_executed_units' "$folder/$target.log" || rc=0
 if [ $rc -ne 0 ]; then
     tail -n 60 "$folder/$target.log"
     for input in "$crashes/$target"-*; do
