@@ -143,7 +143,8 @@ class Trainers:
         pace, start, gpus = self.apps[job.app][:3]
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
-                "--start", str(start), "--end", str(round(self.end_s * 1e3)), "--turns", self.turns, "--quiet", "1", *self.ahead]
+                "--start", str(start), "--end", str(round(self.end_s * 1e3)),
+                "--turns", self.turns, "--quiet", "1", *self.ahead]
 
     def lone_units(self, app):
         del app

@@ -151,6 +151,31 @@ static void whatif_prepares_starts_as_firnd_does(void **state)
     }
 }
 
+/* Two jobs of 20 s are 2 times slower beside each other until the last 10 s of
+ * each: they have done 10 after 20 s and end after 30. Without ends 40. */
+static void whatif_knows_the_ends_that_firnd_has_measured(void **state)
+{
+    (void)state;
+    static const char *const ends[] = {"10", "null"};
+    static const char *const means[] = {"\"jct_mean_s\":30,",
+                                        "\"jct_mean_s\":40,"};
+    fake_tell(&cmd_fake, "GET /v1/nodes", 200,
+              "{\"nodes\": [{\"type\": \"v100\", \"gpus\": 1}]}");
+    fake_tell(&cmd_fake, "GET /v1/trace?costs=1", 200,
+              "#firn-trace 1\nname,submit_s,gpus,duration_s,app,may_share\n"
+              "1-a,0,1,20,x,1\n2-b,0,1,20,x,1\n");
+    for (int i = 0; i < 2; i++) {
+        char costs[200];
+        snprintf(costs, sizeof costs,
+                 "{\"apps\": [{\"app\": \"x\", \"end_s\": %s}], \"pairs\": "
+                 "[{\"app\": \"x\", \"other\": \"x\", \"slowdown\": 2}]}",
+                 ends[i]);
+        fake_tell(&cmd_fake, "GET /v1/costs", 200, costs);
+        assert_int_equal(cmd_firn("whatif --policy sjf-ffs -o json"), 0);
+        cmd_out_has(means[i]);
+    }
+}
+
 /* --- hostile -------------------------------------------------------------- */
 
 #define EVIL "x\\u001b]0;owned\\u0007\\u202e\\u009b31m\\n\\r"
@@ -235,6 +260,7 @@ int main(void)
         CASE(events_prints_all_pages_then_new_events),
         CASE(trace_export_writes_the_job_history),
         CASE(whatif_prepares_starts_as_firnd_does),
+        CASE(whatif_knows_the_ends_that_firnd_has_measured),
         CASE(no_command_prints_a_control_character_of_firnd),
         CASE(unexpected_json_does_not_crash_a_command),
     };

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #define HEADER "#firn-trace 1\nname,submit_s,gpus,duration_s,may_share\n"
@@ -227,38 +228,39 @@ static void a_quiet_start_slows_no_neighbour_down(void **state)
     play_close(&play);
 }
 
-/* The last 4 s of a job are quiet. a and b share from 0 on; a has done 6 of 10
+/* The last 4 s of jobs of the application x are quiet. */
+static void check_ends(const char *rows, const char *want)
+{
+    static const struct firn_restart_cost ends[] = {{"x", 4}};
+    struct play play;
+    char trace[200];
+    snprintf(trace, sizeof trace,
+             "#firn-trace 1\nname,submit_s,gpus,duration_s,may_share,app\n%s",
+             rows);
+    open_play(&play, "1x1:v100", trace);
+    play.options.ends = ends;
+    play.options.nends = 1;
+    drive_run(&play, &pairs, want);
+    play_close(&play);
+}
+
+/* a and b share from 0 on; a has done 6 of 10
  * at 12 and its last 4 alone until 16. b has 6 at 12 as well, 10 at 16, and its
  * own end from 16 of 20 on. c comes at 20, when b has 14, and halves it until b
  * has 16 at 24: b ends at 28, c has 2 by 24 and trains on alone. */
 static void a_quiet_end_slows_no_job_down_and_is_not_slowed(void **state)
 {
-    static const struct firn_restart_cost ends[] = {{"x", 4}};
     (void)state;
-    struct play play;
-    open_play(&play, "1x1:v100",
-              "#firn-trace 1\nname,submit_s,gpus,duration_s,may_share,app\n"
-              "a,0,1,10,1,x\nb,0,1,20,1,x\nc,20,1,20,1,y\n");
-    play.options.ends = ends;
-    play.options.nends = 1;
-    drive_run(&play, &pairs, "a 16\nb 28\nc 42\n");
-    play_close(&play);
+    check_ends("a,0,1,10,1,x\nb,0,1,20,1,x\nc,20,1,20,1,y\n",
+               "a 16\nb 28\nc 42\n");
 }
 
 /* One that is shorter than its end is quiet from its first step on: b trains
  * from 10 to 13 and a goes on as before. */
 static void a_job_may_be_all_end(void **state)
 {
-    static const struct firn_restart_cost ends[] = {{"x", 4}};
     (void)state;
-    struct play play;
-    open_play(&play, "1x1:v100",
-              "#firn-trace 1\nname,submit_s,gpus,duration_s,may_share,app\n"
-              "a,0,1,20,1,y\nb,10,1,3,1,x\n");
-    play.options.ends = ends;
-    play.options.nends = 1;
-    drive_run(&play, &pairs, "b 13\na 20\n");
-    play_close(&play);
+    check_ends("a,0,1,20,1,y\nb,10,1,3,1,x\n", "b 13\na 20\n");
 }
 
 int main(void)
