@@ -8,11 +8,13 @@
  * between two steps (a checkpoint, a resize) are real and not caught up with.
  *
  * Trainers on one GPU slow each other down by a declared amount: a step takes
- * the trainer's pace and BESIDE of the paces of the others. Beside one of the
- * same pace a trainer is 1.5 times slower, beside one of twice its pace 2 times
- * and that one 1.25 times. Each trainer holds a lock on a byte of the GPU's
- * file from its first step to its last one; where the byte is says which pace
- * it has. The kernel drops the locks of a killed process.
+ * the trainer's pace and a share, `beside`, of the paces of the others. With a
+ * share of 0.5 a trainer is 1.5 times slower beside one of the same pace,
+ * beside one of twice its pace 2 times and that one 1.25 times; with 1 all
+ * steps wait for each other, as on a GPU that one trainer keeps busy. Each
+ * trainer holds a lock on a byte of the GPU's file from its first step to its
+ * last one; where the byte is says which pace it has. The kernel drops the
+ * locks of a killed process.
  *
  * Invariant: a process has the file open once, since closing any descriptor of
  * a file drops all locks of the process on it.
@@ -29,7 +31,7 @@
 #include <unistd.h>
 
 enum { PLACES = 64 }; /* bytes for trainers of one pace */
-static const double PAUSE_S = 0.25, BESIDE = 0.5;
+static const double PAUSE_S = 0.25;
 
 /* The GPU of this process, out of those of its job. */
 static int number_of_gpu(char *out, size_t nout)
@@ -44,10 +46,10 @@ static int number_of_gpu(char *out, size_t nout)
     return snprintf(out, nout, "%.*s", (int)strcspn(gpus, ","), gpus);
 }
 
-void gpu_open(struct gpu *gpu, const char *folder, int pace_ms)
+void gpu_open(struct gpu *gpu, const char *folder, int pace_ms, double beside)
 {
     char path[4096], number[256];
-    *gpu = (struct gpu){.file = -1, .pace_ms = pace_ms};
+    *gpu = (struct gpu){.file = -1, .pace_ms = pace_ms, .beside = beside};
     if (folder == NULL || number_of_gpu(number, sizeof number) < 1)
         return;
     snprintf(path, sizeof path, "%s/gpu-%s", folder, number);
@@ -87,7 +89,7 @@ double gpu_step(struct gpu *gpu, double began_s, int nthreads)
     const off_t end = (off_t)1000 * 1000 * PLACES;
     double step_s = 1e-3 * gpu->pace_ms * (nthreads > 0 ? nthreads : 1);
     if (gpu->file >= 0)
-        step_s += 1e-3 * BESIDE * others_ms(gpu, 0, end);
+        step_s += 1e-3 * gpu->beside * others_ms(gpu, 0, end);
     if (!(gpu->due_s > 0) || began_s > gpu->due_s + PAUSE_S)
         gpu->due_s = began_s;
     gpu->due_s += step_s;

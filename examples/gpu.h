@@ -5,14 +5,15 @@
 #define EXAMPLES_GPU_H
 
 struct gpu {
-    int file;     /* open from the first step on; -1: not available */
-    int pace_ms;  /* of one thread's step */
-    double due_s; /* when the GPU has done the last step; 0: none yet */
+    int file;      /* open from the first step on; -1: not available */
+    int pace_ms;   /* of one thread's step */
+    double beside; /* of another trainer's pace that a step takes longer */
+    double due_s;  /* when the GPU has done the last step; 0: none yet */
 };
 
 /* `folder` has the files of all virtual GPUs. CUDA_VISIBLE_DEVICES and
  * LOCAL_RANK name the one of this process. */
-void gpu_open(struct gpu *gpu, const char *folder, int pace_ms);
+void gpu_open(struct gpu *gpu, const char *folder, int pace_ms, double beside);
 /* Waits until the GPU has done a step of `nthreads` threads that began at
  * `began_s` by loop_now_s(). Returns the seconds that the step took there. */
 double gpu_step(struct gpu *gpu, double began_s, int nthreads);

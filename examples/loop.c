@@ -163,7 +163,7 @@ static void rest(struct loop *loop, double began_s, int nturns)
         return;
     }
     if (loop->gpu.pace_ms == 0)
-        gpu_open(&loop->gpu, loop->options.turns, ms);
+        gpu_open(&loop->gpu, loop->options.turns, ms, loop->options.beside);
     double worked_s = loop_now_s() - began_s;
     double step_s = gpu_step(&loop->gpu, began_s, nturns);
     if (step_s > worked_s)

@@ -16,6 +16,7 @@ struct options {
     int ahead; /* waits for its GPUs: firn/ahead.h */
     uint64_t seed;
     double rate, until;
+    double beside; /* see gpu.h */
     bool adam, chain, quiet;
     enum nn_order order;
     const char *dir, *freeze, *text, *base, *without, *replay, *turns;

@@ -36,9 +36,11 @@ static const char usage[] =
     "  --pace MS        milliseconds to sleep in every step\n"
     "  --turns DIR      a virtual GPU, with files in DIR: a thread's step "
     "takes\n"
-    "                   the pace by the clock, and beside another trainer "
-    "half\n"
-    "                   of that one's more, whatever the CPUs do meanwhile\n"
+    "                   the pace by the clock, whatever the CPUs do "
+    "meanwhile\n"
+    "  --beside N       beside another trainer on the virtual GPU, N %% of its "
+    "pace\n"
+    "                   more (50)\n"
     "  --start MS       the first step begins MS after the program\n"
     "  --end MS         ends MS behind the last step, as one that writes its "
     "model\n"
@@ -76,23 +78,37 @@ bool options_parse(struct options *o, int argc, char **argv)
     int seed = 1;
     int chain = 0;
     int quiet = 0;
+    int beside_percent = 50;
     const char *optimizer = "sgd";
     const char *rate = NULL;
     const char *until = NULL;
     const char *order = "sequential";
     const struct flag flags[] = {
-        {"--threads", &o->nthreads, NULL}, {"--epochs", &o->nepochs, NULL},
-        {"--batch", &o->batch, NULL},      {"--samples", &o->nsamples, NULL},
-        {"--seed", &seed, NULL},           {"--every", &o->every, NULL},
-        {"--chain", &chain, NULL},         {"--quiet", &quiet, NULL},
-        {"--pace", &o->pace_ms, NULL},     {"--judge", &o->njudge, NULL},
-        {"--optimizer", NULL, &optimizer}, {"--rate", NULL, &rate},
-        {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
-        {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
-        {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
-        {"--base", NULL, &o->base},        {"--until", NULL, &until},
-        {"--turns", NULL, &o->turns},      {"--start", &o->start_ms, NULL},
-        {"--ahead", &o->ahead, NULL},      {"--end", &o->end_ms, NULL},
+        {"--threads", &o->nthreads, NULL},
+        {"--epochs", &o->nepochs, NULL},
+        {"--batch", &o->batch, NULL},
+        {"--samples", &o->nsamples, NULL},
+        {"--seed", &seed, NULL},
+        {"--every", &o->every, NULL},
+        {"--chain", &chain, NULL},
+        {"--quiet", &quiet, NULL},
+        {"--pace", &o->pace_ms, NULL},
+        {"--judge", &o->njudge, NULL},
+        {"--optimizer", NULL, &optimizer},
+        {"--rate", NULL, &rate},
+        {"--dir", NULL, &o->dir},
+        {"--freeze", NULL, &o->freeze},
+        {"--replay", NULL, &o->replay},
+        {"--order", NULL, &order},
+        {"--text", NULL, &o->text},
+        {"--without", NULL, &o->without},
+        {"--base", NULL, &o->base},
+        {"--until", NULL, &until},
+        {"--turns", NULL, &o->turns},
+        {"--start", &o->start_ms, NULL},
+        {"--ahead", &o->ahead, NULL},
+        {"--end", &o->end_ms, NULL},
+        {"--beside", &beside_percent, NULL},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;
@@ -109,6 +125,7 @@ bool options_parse(struct options *o, int argc, char **argv)
     o->seed = (uint64_t)seed;
     o->chain = chain != 0;
     o->quiet = quiet != 0;
+    o->beside = beside_percent / 100.0;
     o->adam = strcmp(optimizer, "adam") == 0;
     o->until = until ? strtod(until, NULL) : 0;
     o->rate = rate ? strtod(rate, NULL) : o->adam ? 0.002 : 0.05;
