@@ -120,19 +120,23 @@ class Job:
 
 
 class Trainers:
-    """C trainers: by application pace of a step in ms, start-up in ms, GPUs, and
-    the least and most epochs of 16 steps."""
+    """C trainers: by application pace of a step in ms, start-up in ms, GPUs, the
+    least and most epochs of 16 steps, and the seconds behind the last step. `busy` are
+    about as long as the PyTorch jobs below on an H200."""
 
-    apps = {"small": (20, 400, 1, 6, 12), "medium": (30, 600, 1, 6, 14),
-            "large": (40, 800, 1, 6, 16), "wide": (60, 700, 2, 3, 5)}
+    apps = {"small": (20, 400, 1, 6, 12, 0), "medium": (30, 600, 1, 6, 14, 0),
+            "large": (40, 800, 1, 6, 16, 0), "wide": (60, 700, 2, 3, 5, 0)}
+    busy = {"resnet": (30, 8000, 1, 5, 17, 1.3), "gpt": (30, 8000, 1, 5, 15, 4.4)}
     variables = ()
 
     def __init__(self, args, folder):
         self.program = os.path.abspath(os.path.join(args.bin, "examples/cnn"))
         self.ahead = ["--ahead", "1"] if args.ahead else []
-        self.apps = {app: (row[0], round(row[1] * args.start)) + row[2:]
-                     for app, row in self.apps.items() if row[2] == 1 or not args.ahead}
-        self.end_s = args.end
+        apps = self.busy if args.busy else self.apps
+        self.apps = {app: (round(row[0] * args.clock), round(row[1] * args.start * args.clock),
+                           *row[2:5], (row[5] + args.end) * args.clock)
+                     for app, row in apps.items() if row[2] == 1 or not args.ahead}
+        self.beside = ["--beside", str(args.beside)]
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
 
@@ -140,11 +144,14 @@ class Trainers:
         return self.apps[app][2]
 
     def words(self, job):
-        pace, start, gpus = self.apps[job.app][:3]
+        pace, start, gpus, _, _, end_s = self.apps[job.app]
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
-                "--start", str(start), "--end", str(round(self.end_s * 1e3)),
-                "--turns", self.turns, "--quiet", "1", *self.ahead]
+                "--start", str(start), "--end", str(round(end_s * 1e3)),
+                "--turns", self.turns, "--quiet", "1", *self.ahead, *self.beside]
+
+    def awake(self):
+        """What the machine does once, before the first job."""
 
     def lone_units(self, app):
         del app
@@ -164,7 +171,7 @@ class Trainers:
 
     def training_s(self, job):
         """Seconds of a GPU, from the first step to the end."""
-        return job.units * 16 * self.apps[job.app][0] * 1e-3 + self.end_s
+        return job.units * 16 * self.apps[job.app][0] * 1e-3 + self.apps[job.app][5]
 
     def alone_s(self, job):
         """What the job's user says: right but for a tenth of a second or two."""
@@ -177,7 +184,9 @@ class Torch:
     most steps. Both models keep the GPU busy: what a step of a small one takes is up
     to the CPUs, and the same job took 4.1 to 5.4 ms for one on an H200 that it had
     alone (--small has those). In the queue users go by what the two jobs of the
-    application took that ran alone before; of those they said nothing."""
+    application took that ran alone before; of those they said nothing. Before all of them a job runs without a
+    scheduler: the first one of a machine reads the libraries from disk, and its start is
+    seconds longer than those of the others."""
 
     apps = {"resnet": ("resnet50", 6, 1, 120, 400), "gpt": ("gpt2-small", 10, 1, 50, 150)}
     small = {"cnn": ("cnn", 4, 1, 800, 2400), "resnet": ("resnet18", 4, 1, 250, 700)}
@@ -191,6 +200,10 @@ class Torch:
         self.apps = self.small if is_small else self.apps
         self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.is_split else []
         self.lines = {}  # by application: seconds of a start, of a step
+
+    def awake(self):
+        job = Job("first", sorted(self.apps)[0], 10, 0)
+        subprocess.run(self.words(job), stdout=subprocess.DEVNULL, check=True)
 
     def gpus(self, app):
         return self.apps[app][2]
@@ -233,7 +246,7 @@ def make_queue(args, kind):
     queue, at = [], 0.0
     for i in range(args.jobs):
         app = draw.choice(sorted(kind.apps))
-        least, most = kind.apps[app][3:]
+        least, most = kind.apps[app][3:5]
         units = max(1, round(draw.uniform(least, most) * args.length))
         queue.append(Job(f"j{i}", app, units, at))
         at += draw.expovariate(1) * args.gap
@@ -277,6 +290,7 @@ def missing_pairs(firnd, kind):
 def warm_up(args, kind, folder, ngpus):
     """What the schedulers know of the applications before a queue begins: each
     alone, then, under a policy that shares GPUs, each pair of them."""
+    kind.awake()
     firnd = Firnd(args, "sjf-ffs", folder)
     number = 0
     lone = [(app, nth, units) for app in sorted(kind.apps)
@@ -436,6 +450,14 @@ def arguments():
                        help="start-up times of C trainers, as a multiple")
     parse.add_argument("--end", type=float, default=0,
                        help="seconds that a C trainer holds its GPUs behind its last step")
+    parse.add_argument("--busy", action="store_true",
+                       help="C trainers like PyTorch jobs that keep an H200 busy; 20 of them "
+                       "on one GPU, one prepared")
+    parse.add_argument("--clock", type=float, default=1,
+                       help="with --busy: steps, starts, ends and gaps, as a multiple")
+    parse.add_argument("--beside", type=int, default=50,
+                       help="percent of its own time for a step by which a C trainer of the "
+                       "same application is slower beside another one")
     parse.add_argument("--torch", action="store_true",
                        help="PyTorch jobs on one GPU; 20 jobs under fifo, sjf-ffs and firn "
                        "unless --jobs and --policies say otherwise")
@@ -447,9 +469,14 @@ def arguments():
     parse.add_argument("--keep", action="store_true", help="keep the state folders")
     args = parse.parse_args()
     args.bin = os.path.abspath(args.bin)
+    given = {word.split("=")[0] for word in sys.argv[1:]}
+    if args.busy:
+        args.gpus = args.gpus if "--gpus" in given else "1x1:v100@16"
+        args.jobs = args.jobs if "--jobs" in given else 20
+        args.ahead = args.ahead if "--ahead" in given else 1
+        args.gap *= args.clock
     args.set += [f"local.ahead={args.ahead}"] if args.ahead else []
     if args.torch:
-        given = {word.split("=")[0] for word in sys.argv[1:]}
         found = "" if args.device == "cuda" else "1x1:h200@140"
         args.gpus = args.gpus if "--gpus" in given else found
         args.is_split = args.gpus not in ("", found)  # all slots are GPU 0
