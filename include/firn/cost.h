@@ -37,8 +37,13 @@ struct firn_costs {
                      * progress; 0: no time, or not known */
     bool is_saved_known; /* of this job; else the view's ahead_s holds for all
                           */
+    int nprepared;       /* jobs that the engine prepares at a time; 0: none */
     double saved_s; /* of the start if it came now: its processes were started
                      * in advance, and are this far */
+    double end_s;   /* for which it holds its GPUs behind its last step; 0: for
+                     * none, or not known */
+    double idle_s;  /* of the time that is left of it by its rate: that it does
+                     * not train, before its first step and behind its last */
 };
 
 /* Seconds of training, at the job's usual speed, that a change costs: the pause

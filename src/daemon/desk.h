@@ -166,7 +166,8 @@ struct desk {
     long neta_errors;
     struct livehistory *history;
     struct memseen *memory; /* of language models; NULL: not read yet */
-    bool is_early_known;    /* the engine says whose processes are there */
+    int nprepared;          /* jobs that the engine prepares at a time, and it
+                             * says whose processes are there */
     bool readmits;          /* waiting jobs, so that they keep their order */
     struct livemerge *merges;
     double limits_s; /* time limits are looked at then */

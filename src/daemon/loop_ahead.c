@@ -98,10 +98,11 @@ void loop_ahead_look(struct loop *loop, double now_s)
 {
     const struct dock *dock = &loop->dock;
     const struct firn_engine_def *engine = dock->engine;
-    loop->desk.is_early_known = engine->prepared_s != NULL &&
-                                engine->prepares != NULL &&
-                                engine->prepares(dock->engine_state) > 0;
-    if (!loop->desk.is_early_known)
+    loop->desk.nprepared =
+        engine->prepared_s != NULL && engine->prepares != NULL
+            ? engine->prepares(dock->engine_state)
+            : 0;
+    if (loop->desk.nprepared == 0)
         return;
     for (size_t i = 0; i < loop->ahead.told.n; i++) {
         firn_job_id id = loop->ahead.told.at[i];

@@ -432,7 +432,7 @@ static void set_saved(const struct desk *desk, const struct firn_job *job,
                       struct firn_costs *out)
 {
     const struct track *track = desk_track(desk, desk_book_id(desk, job->id));
-    if (!desk->is_early_known || job->held.nparts > 0 || track == NULL)
+    if (desk->nprepared == 0 || job->held.nparts > 0 || track == NULL)
         return;
     double now_s = dock_now_s(desk->dock);
     double early_s = track->early_s > 0 ? now_s - track->early_s : 0;
@@ -441,10 +441,26 @@ static void set_saved(const struct desk *desk, const struct firn_job *job,
                    desk_start_s(desk, job->spec.app, early_s);
 }
 
+/* A user's duration counts from start to end, the steps of a job that was seen
+ * do not. */
+static void set_around(const struct desk *desk, const struct firn_job *job,
+                       struct firn_costs *out)
+{
+    const struct firn_job_spec *spec = &job->spec;
+    firn_job_id id = desk_book_id(desk, job->id);
+    out->end_s = fmax(livecosts_mean(desk->costs, spec->app, LIVECOST_END), 0);
+    if (!spec->is_nominal && !liveforecast_is_seen(desk->forecast, id))
+        out->idle_s =
+            spec->duration_s *
+            (1 - desk_share_of_training(desk, spec->app, spec->duration_s));
+}
+
 void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out)
 {
     set_saved(desk, job, out);
+    out->nprepared = desk->nprepared;
+    set_around(desk, job, out);
     const struct firn_profile *profile =
         liveforecast_profile(desk->forecast, job);
     livecosts_of(desk->costs, job->spec.app, profile, out);

@@ -149,6 +149,10 @@ struct one_seat {
     double prepare_s;  /* of a change while it runs: until new GPUs are used */
     double first_s;    /* of its first start, if that is to come */
     double start_s;    /* before it trains, where starts are charged */
+    double whole_s;    /* the same if nothing of it is prepared */
+    int nprepared;     /* jobs that the engine prepares at a time */
+    double end_s;      /* behind its last step */
+    double idle_s;     /* of what is left of it, without training */
     double gain;       /* by the weights it begins with; 1: none */
     firn_job_id after; /* whose weights these are, or FIRN_NO_JOB */
     double due_s;      /* when it must run at the latest; infinity: never */

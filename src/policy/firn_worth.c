@@ -166,6 +166,10 @@ static void set_costs(const struct one_round *round, struct one_seat *seat)
         job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
     double saved_s =
         costs.is_saved_known ? fmin(costs.saved_s, wanted_s) : ahead_s;
+    seat->whole_s = costs.first_s;
+    seat->end_s = costs.end_s;
+    seat->idle_s = costs.idle_s;
+    seat->nprepared = costs.nprepared;
     seat->start_s =
         fmax(costs.first_s - (costs.is_saved_known ? saved_s : 0), 0);
     seat->cost_s = fmax(start_s - saved_s, 0);

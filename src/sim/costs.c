@@ -122,6 +122,14 @@ bool costs_of_resize(const struct simengine *engine,
     return true;
 }
 
+double costs_end_s(const struct firn_sim_options *options, const char *app)
+{
+    for (size_t i = 0; i < options->nends; i++)
+        if (strcmp(options->ends[i].app, app) == 0)
+            return options->ends[i].cost_s;
+    return 0;
+}
+
 double costs_pair(const struct firn_sim_options *options, const char *app,
                   const char *other)
 {
@@ -140,6 +148,9 @@ void costs_forecast(void *state, const struct firn_job *job,
     out->can_resize = costs_resize(engine, job, &out->resize);
     if (engine->world.cadence.charges_first_start)
         out->first_s = out->restart.pause_s;
+    out->end_s = costs_end_s(engine->world.options, job->spec.app);
+    out->idle_s = out->end_s; /* part of the duration */
+    out->nprepared = engine->world.options->prepares;
     if (engine->world.options->prepares == 0 || job->held.nparts > 0 ||
         (job->starts == 0 && !engine->world.cadence.charges_first_start))
         return;

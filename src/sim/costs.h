@@ -30,6 +30,8 @@ bool costs_of_resize(const struct simengine *engine,
                      const struct firn_step *step, struct firn_cost *out);
 
 /* The slowdown of the option --pair-slowdown; 0: it does not name the two. */
+/* Behind the last step of its jobs; 0: none is named. */
+double costs_end_s(const struct firn_sim_options *options, const char *app);
 double costs_pair(const struct firn_sim_options *options, const char *app,
                   const char *other);
 

@@ -150,12 +150,11 @@ static double ends_from_s(const struct simengine *engine,
 {
     const struct firn_sim_options *options = engine->world.options;
     const struct firn_job_spec *spec = &sj->job->spec;
-    if (!alloc->is_shared || alloc->how.merged_with != FIRN_NO_JOB)
+    double end_s = costs_end_s(options, spec->app);
+    if (!alloc->is_shared || alloc->how.merged_with != FIRN_NO_JOB ||
+        !(end_s > 0))
         return INFINITY;
-    for (size_t i = 0; i < options->nends; i++)
-        if (strcmp(options->ends[i].app, spec->app) == 0)
-            return spec->duration_s - options->ends[i].cost_s;
-    return INFINITY;
+    return spec->duration_s - end_s;
 }
 
 /* Asks the truth; `alloc` is what the job holds. */

@@ -113,6 +113,33 @@ static void a_start_that_was_cut_short_is_measured_whole(void **unused)
     loopscene_close(&s);
 }
 
+/* Of a user's 100 s 60 are the start and 10 behind the last step: the policy is
+ * told that, and that one job is prepared at a time. What is left of a job that
+ * was seen is counted in steps, and all of it is training. */
+static void the_policy_is_told_of_starts_and_ends(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "fifo");
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 10);
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    const struct desk *desk = &s.loop->desk;
+    const struct track *track = desk_track(desk, loopscene_job(&s, "a")->id);
+    for (int is_seen = 0; is_seen <= 1; is_seen++) {
+        const struct firn_job *job = desk_job(desk, track);
+        struct liveforecast_run run = {.job = job, .rate = 3};
+        struct firn_costs costs = {0};
+        if (is_seen)
+            liveforecast_saw(desk->forecast, track->id, &run);
+        desk_costs(desk, job, &costs);
+        assert_int_equal(costs.nprepared, 1);
+        assert_true(costs.end_s == 10);
+        assert_true(fabs(costs.idle_s - (is_seen ? 0 : 70)) < 1e-9);
+    }
+    loopscene_close(&s);
+}
+
 /* a trains 40 of its 100 s. b is prepared in the 100 s until then and starts in
  * 5, c from the start of b on: 45 s, so that 15 of its start are left. */
 static void ends_are_foretold_with_prepared_starts(void **unused)
@@ -220,6 +247,7 @@ int main(void)
         CASE(a_start_is_shorter_by_what_is_prepared),
         CASE(the_end_of_a_job_is_for_the_foremost_one),
         CASE(a_start_that_was_cut_short_is_measured_whole),
+        CASE(the_policy_is_told_of_starts_and_ends),
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
         CASE(what_is_prepared_stays_foreseen),

@@ -652,6 +652,36 @@ static void a_start_makes_no_short_job_wait_for_a_long_one(void **unused)
     play_close(&play);
 }
 
+/* Starts of 10 s, one job is prepared, two that train take twice as long. b is
+ * prepared from 1 to 11 s and waits for a, which trains from 10 to 18 s: b
+ * would train until 22 s, and c, prepared from 18 s on, from 28 s. At 11 s b
+ * comes and costs a 4 s, for c can train from 22 s. Without c it waits. */
+static void a_prepared_guest_makes_way_for_the_next_one(void **unused)
+{
+    static const struct firn_restart_cost prepared = {"x", 0};
+    (void)unused;
+    for (int is_behind = 0; is_behind <= 1; is_behind++) {
+        struct play play;
+        open_starts(&play, is_behind ? "#firn-trace 1\n"
+                                       "name,submit_s,gpus,duration_s,app\n"
+                                       "a,0,1,8,x\nb,1,1,4,x\nc,11,1,4,x\n"
+                                     : "#firn-trace 1\n"
+                                       "name,submit_s,gpus,duration_s,app\n"
+                                       "a,0,1,8,x\nb,1,1,4,x\nc,30,1,4,x\n");
+        let_share(&play, 2);
+        play.options.quiet_starts = true;
+        play.options.prepares = 1;
+        play.options.prepared = &prepared;
+        play.options.nprepared = 1;
+        play_run(&play, "firn");
+        double comes_s = play_job(&play, "b")->first_start_s;
+        assert_true(play_near(comes_s, is_behind ? 11 : 18));
+        if (is_behind)
+            assert_true(play_near(play_job(&play, "c")->first_start_s, 22));
+        play_close(&play);
+    }
+}
+
 /* b shares a's GPU; c comes and is as short: it does not take b's place, and no
  * job is restarted. */
 static void a_guest_keeps_its_place(void **unused)
@@ -786,8 +816,8 @@ a_job_that_comes_takes_the_place_that_another_would_go_to(void **unused)
     play_close(&play);
 }
 
-/* Beside each other jobs are 1.5 times slower. b and c share a GPU, a and d the
- * other one. When b and c have ended, d has more than 500 s left. */
+/* Beside each other jobs are 1.4 times slower. a and c share a GPU. When b,
+ * which has the other one, has ended, c has more than 700 s left. */
 static void one_of_a_pair_moves_to_a_free_gpu_if_that_pays(void **unused)
 {
     static const double costs_s[] = {30, 300};
@@ -796,12 +826,12 @@ static void one_of_a_pair_moves_to_a_free_gpu_if_that_pays(void **unused)
         struct play play;
         play_open(&play, "1x2:h200",
                   "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
-                  "a,0,1,2000\nb,0,1,300\nc,1,1,500\nd,2,1,1000\n");
-        let_share(&play, 1.5);
+                  "a,0,1,2000\nb,0,1,300\nc,2,1,1000\n");
+        let_share(&play, 1.4);
         play.options.restart_s = costs_s[i];
         play_run(&play, "firn");
         assert_int_equal(play_job(&play, "a")->restarts +
-                             play_job(&play, "d")->restarts,
+                             play_job(&play, "c")->restarts,
                          i == 0 ? 1 : 0);
         play_close(&play);
     }
@@ -834,6 +864,7 @@ int main(void)
         cmocka_unit_test(a_job_that_can_use_few_gpus_counts_more),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
+        cmocka_unit_test(a_prepared_guest_makes_way_for_the_next_one),
         cmocka_unit_test(a_guest_keeps_its_place),
         cmocka_unit_test(a_job_has_several_types_where_none_has_enough),
         cmocka_unit_test(a_mixed_job_gives_back_the_gpus_of_one_type),

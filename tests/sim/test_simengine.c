@@ -398,6 +398,8 @@ static struct firn_costs costs_of(const char *app, const char *profiles,
     o->prepares = as->prepares;
     o->prepared = as->prepared;
     o->nprepared = as->nprepared;
+    o->ends = as->ends;
+    o->nends = as->nends;
     o->interval_s = as->prepares > 0 ? 12 : 0; /* it is asked later */
     o->policy_def = &asking;
     struct firn_sim_result result;
@@ -444,8 +446,14 @@ static void policies_are_told_the_costs_that_are_charged(void **state)
     as.nprepared = 1;
     costs = costs_of("bert", "builtin", &as); /* 7 s behind its submit */
     assert_true(costs.is_saved_known && costs.saved_s == 7);
+    assert_true(costs.nprepared == 1 && costs.end_s == 0 && costs.idle_s == 0);
+    const struct firn_restart_cost end = {"ncf", 3};
+    as.ends = &end;
+    as.nends = 1;
+    assert_true(costs_of("bert", "builtin", &as).end_s == 0);
     costs = costs_of("ncf", "builtin", &as);
     assert_true(costs.is_saved_known && costs.saved_s == 0);
+    assert_true(costs.end_s == 3 && costs.idle_s == 3); /* of the duration */
 }
 
 #define PREEMPTED(restart)                              \
