@@ -3,7 +3,10 @@
  * Sharing. A job beside another tells by each report how many times slower it
  * goes than alone. firn/sharing.h's watch averages that, and after a few
  * reports may call the pair bad: one of them is slowed too much, or both
- * together do less than one after the other. The forecast then says so of
+ * together do clearly less than one after the other (TOGETHER_LEAST). On a GPU
+ * that one job keeps busy two do as much as one and reports vary by some
+ * percent; there a policy may share it while jobs start, and a stop costs more
+ * than is lost. The forecast then says so of
  * these two applications for good, and a decision is asked for. A policy that
  * can part them does (icefrog mostly did before, by its own `evict`). If they
  * are still together after that decision, because the policy never takes a job
@@ -40,6 +43,8 @@
 
 /* More than a fifth slower than expected is worse. */
 static const double WORSE = 0.8;
+/* Of what two jobs do one after the other, together. */
+static const double TOGETHER_LEAST = 0.9;
 
 /* --- sharing ------------------------------------------------------------- */
 
@@ -92,6 +97,7 @@ void loop_guard_share(struct loop *loop, struct track *track,
     const struct firn_job *job = desk_job(&loop->desk, track);
     const struct firn_job *beside = desk_job(&loop->desk, sharer);
     struct firn_share_rule rule = firn_share_rule_default();
+    rule.gain_min = TOGETHER_LEAST;
     if (job == NULL || beside == NULL)
         return;
     watch_pair(loop, track, job, sharer, beside);

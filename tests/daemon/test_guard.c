@@ -128,6 +128,33 @@ static void bad_pairs_are_remembered_over_a_restart(void **unused)
     loopscene_close(&s);
 }
 
+/* 1/2.1 + 1/2 = 0.98 of one after the other, and 1/2.4 + 1/2.4 = 0.83. */
+static void a_pair_is_parted_if_it_does_clearly_less(void **unused)
+{
+    static const struct {
+        const char *known;
+        double ms;
+        const char *after;
+    } cases[] = {
+        {"right\tleft\t2\t40\n", 210, "a running n0[0]~; b running n0[0]~"},
+        {"right\tleft\t2.4\t40\n", 240,
+         "a running n0[0]~; b preempting n0[0]~"}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct loopscene s;
+        share(&s, "sjf-ffs");
+        liveforecast_load_slowdowns(s.loop->desk.forecast, cases[k].known);
+        for (int i = 1; i <= 4; i++) {
+            loopscene_pass(&s, 10);
+            loopscene_report(&s, "a", 0.1 + 0.01 * i, cases[k].ms, 4096);
+        }
+        loopscene_pass(&s, 10);
+        assert_string_equal(loopscene_text(&s), cases[k].after);
+        loopscene_close(&s);
+        loopscene_remove_state();
+    }
+}
+
 static void a_good_share_stays(void **unused)
 {
     (void)unused;
@@ -319,6 +346,7 @@ int main(void)
         CASE(a_bad_share_is_undone_once_and_not_repeated),
         CASE(jobs_share_where_the_engine_sees_room_for_both),
         CASE(bad_pairs_are_remembered_over_a_restart),
+        CASE(a_pair_is_parted_if_it_does_clearly_less),
         CASE(a_good_share_stays),
         CASE(one_slow_report_parts_no_pair),
         CASE(a_policy_that_does_not_listen_is_made_to),
