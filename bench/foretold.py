@@ -184,9 +184,9 @@ class Torch:
     most steps. Both models keep the GPU busy: what a step of a small one takes is up
     to the CPUs, and the same job took 4.1 to 5.4 ms for one on an H200 that it had
     alone (--small has those). In the queue users go by what the two jobs of the
-    application took that ran alone before; of those they said nothing. Before all of them a job runs without a
-    scheduler: the first one of a machine reads the libraries from disk, and its start is
-    seconds longer than those of the others."""
+    application took that ran alone before; of those they said nothing. Before all of
+    them a job runs without a scheduler: the first one of a machine reads the libraries
+    from disk, and its start is seconds longer than those of the others."""
 
     apps = {"resnet": ("resnet50", 6, 1, 120, 400), "gpt": ("gpt2-small", 10, 1, 50, 150)}
     small = {"cnn": ("cnn", 4, 1, 800, 2400), "resnet": ("resnet18", 4, 1, 250, 700)}
@@ -203,7 +203,8 @@ class Torch:
 
     def awake(self):
         job = Job("first", sorted(self.apps)[0], 10, 0)
-        subprocess.run(self.words(job), stdout=subprocess.DEVNULL, check=True)
+        if subprocess.run(self.words(job), stdout=subprocess.DEVNULL, check=False).returncode:
+            raise SystemExit("the first PyTorch job failed: " + " ".join(self.words(job)))
 
     def gpus(self, app):
         return self.apps[app][2]
@@ -454,10 +455,10 @@ def arguments():
                        help="C trainers like PyTorch jobs that keep an H200 busy; 20 of them "
                        "on one GPU, one prepared")
     parse.add_argument("--clock", type=float, default=1,
-                       help="with --busy: steps, starts, ends and gaps, as a multiple")
+                       help="steps, starts and ends of C trainers and all gaps, as a multiple")
     parse.add_argument("--beside", type=int, default=50,
-                       help="percent of its own time for a step by which a C trainer of the "
-                       "same application is slower beside another one")
+                       help="percent of another C trainer's time for a step by which a step "
+                       "beside it takes longer")
     parse.add_argument("--torch", action="store_true",
                        help="PyTorch jobs on one GPU; 20 jobs under fifo, sjf-ffs and firn "
                        "unless --jobs and --policies say otherwise")
@@ -470,11 +471,11 @@ def arguments():
     args = parse.parse_args()
     args.bin = os.path.abspath(args.bin)
     given = {word.split("=")[0] for word in sys.argv[1:]}
+    args.gap *= args.clock
     if args.busy:
         args.gpus = args.gpus if "--gpus" in given else "1x1:v100@16"
         args.jobs = args.jobs if "--jobs" in given else 20
         args.ahead = args.ahead if "--ahead" in given else 1
-        args.gap *= args.clock
     args.set += [f"local.ahead={args.ahead}"] if args.ahead else []
     if args.torch:
         found = "" if args.device == "cuda" else "1x1:h200@140"

@@ -6,13 +6,12 @@
  * together do clearly less than one after the other (TOGETHER_LEAST). On a GPU
  * that one job keeps busy two do as much as one and reports vary by some
  * percent; there a policy may share it while jobs start, and a stop costs more
- * than is lost. The forecast then says so of
- * these two applications for good, and a decision is asked for. A policy that
- * can part them does (icefrog mostly did before, by its own `evict`). If they
- * are still together after that decision, because the policy never takes a job
- * off its GPUs or never asks, the one that came later is stopped here by a
- * checkpoint and waits again. One that is parted a second time shares no more:
- * its policy does not listen.
+ * than is lost. The forecast then says so of these two applications for good,
+ * and a decision is asked for. A policy that can part them does (icefrog mostly
+ * did before, by its own `evict`). If they are still together after that
+ * decision, because the policy never takes a job off its GPUs or never asks,
+ * the one that came later is stopped here by a checkpoint and waits again. One
+ * that is parted a second time shares no more: its policy does not listen.
  *
  * Resizing. A report on other GPUs corrects the forecast there and with it what
  * the policy wants; liveforecast.c says from when on more GPUs are of no use.

@@ -244,10 +244,10 @@ static void check_ends(const char *rows, const char *want)
     play_close(&play);
 }
 
-/* a and b share from 0 on; a has done 6 of 10
- * at 12 and its last 4 alone until 16. b has 6 at 12 as well, 10 at 16, and its
- * own end from 16 of 20 on. c comes at 20, when b has 14, and halves it until b
- * has 16 at 24: b ends at 28, c has 2 by 24 and trains on alone. */
+/* a and b share from 0 on; a has done 6 of 10 at 12 and its last 4 alone until
+ * 16. b has 6 at 12 as well, 10 at 16, and its own end from 16 of 20 on. c
+ * comes at 20, when b has 14, and halves it until b has 16 at 24: b ends at 28,
+ * c has 2 by 24 and trains on alone. */
 static void a_quiet_end_slows_no_job_down_and_is_not_slowed(void **state)
 {
     (void)state;
