@@ -25,7 +25,8 @@
  * on one GPU that one of them keeps busy, seeds 101 to 130, mean completion
  * time over that of sjf-ffs: with one job prepared 1.039 when only pairs that
  * train counted, and 0.957; with none 0.926 and 0.899; with two, where the next
- * one is being prepared, 0.947 and 0.941; with starts of 20 s 1.195 and 0.986.)
+ * one is being prepared, 0.947 and 0.941; with starts of 20 s 1.195 and 0.986.
+ * bench/starts.py.)
  *
  * A guest that is already there also gains the restart that it would lose,
  * without preparation, for that would take the place of another. Where (1) is
