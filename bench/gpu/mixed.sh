@@ -6,10 +6,10 @@
 #
 # BIN has firn, firnd and libfirn_train.so. The jobs (mixed_job.py) are small
 # CNNs, ResNet18, ResNet50, BERT-base and GPT-2 small; one arrives every GAP
-# seconds. Each may share the GPU, checkpoints on request and says about how long
-# it runs alone; two of them allow their front layers to be frozen. The policies
-# run the same queue in the order in which they are named; one that is named
-# twice runs it twice.
+# seconds. Each may share the GPU, checkpoints on request, says about how long it
+# runs alone and that it waits for its GPU if it is started early (`--can ahead`);
+# two of them allow their front layers to be frozen. The policies run the same queue
+# in the order in which they are named; one that is named twice runs it twice.
 # Writes OUT/mixed.csv: a row for each job, with its wait, its time to completion,
 # how often it was started and its weights, and prints a line for each run. The
 # weights of a job are the same under every policy, but for a job that allows
@@ -57,12 +57,13 @@ JOBS
 # send NAME MODEL STEPS GIB SECONDS RULE: submits one job.
 send()
 {
+    can=resize,passes,ahead
     freeze=
-    [ "$6" = - ] || freeze="--freeze $6"
+    [ "$6" = - ] || freeze="--freeze $6" can="$can,freeze"
     # shellcheck disable=SC2086 # words
     "$bin/firn" submit --name "$1" --app "$2" --gpus 1 --share --elastic --threads 1 \
         -e FIRN_TRAIN_LIB -e PYTHONPATH -e CUBLAS_WORKSPACE_CONFIG --memory "$4" \
-        --duration "$5s" $freeze -- "$python" "$PWD/bench/gpu/mixed_job.py" \
+        --duration "$5s" --can "$can" $freeze -- "$python" "$PWD/bench/gpu/mixed_job.py" \
         --device "$device" $tiny --model "$2" --steps "$3" >/dev/null
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct live_ask read_ask(const char *lines)
@@ -59,6 +60,17 @@ static void can_replaces_what_is_implied(void **state)
     expect("can: none\ngpus: 1..4\nelastic: {threads: 4}\n", "none");
     expect("can: [passes, batch]\n", "passes,batch");
     expect("can: pipeline\ngpus: 1..4\n", "pipeline");
+}
+
+/* "ahead" was in the docs and in reports, and refused in job files. */
+static void a_job_file_may_declare_every_ability(void **state)
+{
+    (void)state;
+    for (unsigned can = 1; can <= FIRN_CAN_ALL; can <<= 1) {
+        char line[64];
+        snprintf(line, sizeof line, "can: [%s]\n", firn_can_name(can));
+        expect(line, firn_can_name(can));
+    }
 }
 
 /* A report goes before what is implied, and stays within what is declared. */
@@ -121,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_imply_abilities),
         cmocka_unit_test(can_replaces_what_is_implied),
+        cmocka_unit_test(a_job_file_may_declare_every_ability),
         cmocka_unit_test(a_report_holds_within_what_is_declared),
         cmocka_unit_test(wrong_lists_are_refused),
     };
