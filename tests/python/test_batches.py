@@ -251,6 +251,23 @@ class Batches(unittest.TestCase):
         self.assertEqual(heard[0], -1)
         self.assertLess(min(heard[1:3]), 0.4)  # 0.5 and more with the first step
 
+    def test_a_reported_step_time_is_of_the_steps_since_the_last_report(self) -> None:
+        def work() -> dict[str, float]:
+            model = scene.network()
+            sleeps = [0.0, 0.0, 0.4, 0.4]  # since step 3 another job is on the GPU
+            elastic = Elastic(model, scene.optimizer_of(model), scene.Noisy(), threads=4,
+                              batch_size=scene.BATCH, epochs=1, report_every=2,
+                              update=lambda: time.sleep(sleeps.pop(0)))
+            heard: dict[int, float] = {}
+            elastic.reporter.say = (  # type: ignore
+                lambda **n: heard.update({n["step"]: n["step_s"]}))
+            for x, y in elastic:
+                elastic.backward(cross_entropy(model(x), y))
+            elastic.close()
+            return {"last": heard[4]}
+
+        self.assertGreaterEqual(farm.run(1, work)["last"], 0.4)  # 0.27 of steps 2 to 4
+
     def test_a_trainer_says_what_it_can(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = farm.run(1, lambda: job(epochs=1, folder=folder))

@@ -122,6 +122,7 @@ class Elastic(Decides, Batches):
         self._is_outside = False
         self._used: set[str] = set()
         self._said_can = False
+        self._said_parts: dict[str, float] = {}
         self._reset_times()
         self._clear_turn()
         self._resizes = False
@@ -688,9 +689,11 @@ class Elastic(Decides, Batches):
         """At the end of an epoch, once: decisions, on_epoch, a report."""
         if not self._at_epoch() or self.step == 0 or self._decided_at == self.step:
             return
-        parts = self._step_parts()
+        since = time.perf_counter()
         self.epoch_loss = self.losses.mean(self)
         self.losses.reset()
+        self._waited(since)
+        parts = self._step_parts()
         self._decided = self._decide()
         if self.options.on_epoch is not None:
             with self.outside():
@@ -702,25 +705,40 @@ class Elastic(Decides, Batches):
         self.seconds = dict.fromkeys(STEP_PARTS, 0.0)
         self.looked = dict.fromkeys(STEP_PARTS, 0.0)
         self.timed_steps = self.looked_steps = 0
+        self._said_times = (dict(self.seconds), 0)
+
+    def _waited(self, since: float) -> None:
+        """The device is behind the host, which waited for it: that time is of the
+        steps before."""
+        self.seconds["backward"] += time.perf_counter() - since
 
     def _step_parts(self) -> dict[str, float]:
-        """Seconds of a step by part, in the mean."""
-        per = 1.0 / max(1, self.timed_steps)
-        return {part: s * per for part, s in self.seconds.items()}
+        """Seconds of a step by part, in the mean since the last report; as said
+        there if no step came since."""
+        before, nsteps = self._said_times
+        count = self.timed_steps - nsteps
+        if count > 0:
+            now = dict(self.seconds)
+            self._said_parts = {part: (now[part] - before[part]) / count for part in now}
+            self._said_times = (now, self.timed_steps)
+        return self._said_parts
 
     def _step_s(self, parts: dict[str, float]) -> float:
         """Seconds from step to step; of a co-trained job by the clock, so that
-        the partner's steps in between count."""
+        the partner's steps in between count. -1: not known."""
         since_s, step = self._reported
         self._reported = (time.monotonic(), self.step)
         if self.paired and self.step > step:
             return (self._reported[0] - since_s) / (self.step - step)
-        return sum(parts.values())
+        return sum(parts.values()) if parts else -1.0
 
     def _report(self, parts: dict[str, float] | None = None) -> None:
         """Process 0 tells the scheduler how it goes."""
+        since = time.perf_counter()
         loss = self._recent.mean(self)  # of all threads of all processes
         self._recent.reset()
+        if parts is None:  # else the end of an epoch has waited
+            self._waited(since)
         if loss is not None:
             self.loss = loss
         if self.place.rank != 0:
@@ -750,6 +768,7 @@ class Elastic(Decides, Batches):
             numbers["metric"] = self.metric
         if not self._said_can and self.timed_steps == 1:
             parts, numbers["step_s"] = {}, -1.0  # a first step says little
+            self._said_parts = {}
             self._reset_times()  # and would spoil the mean of the next ones
         self._said_can = True
         self.reporter.say(
