@@ -62,6 +62,18 @@ struct clocked {
     bool is_expected; /* that is as expected */
 };
 
+/* The part of an attempt's training that was seen: from its first report to its
+ * last. */
+struct trained {
+    int64_t attempt;
+    int ngpus;
+    double from_done_s, to_done_s;
+    double at_s;     /* of the last report */
+    double alone_s;  /* what it would have taken alone; NAN: not known */
+    double guess_s;  /* of that by guessed slowdowns */
+    double slowdown; /* at the last report */
+};
+
 /* When its end was forecast, and for when; at_s 0: it was not. */
 struct foretold {
     double at_s, end_s;
@@ -110,6 +122,7 @@ struct track {
     double last_step_s;    /* when it reported its last step; 0: it has not */
     int64_t start_attempt; /* the last whose start was measured */
     struct clocked pace;
+    struct trained trained;
     bool is_alone; /* in the open attempt, from its first second on */
     double turn;   /* of the time, in a training of two; 0: not known */
     double best;   /* metric in that, and the epoch that had it */
@@ -266,6 +279,9 @@ double desk_training_s(const struct desk *desk, const struct live_job *job,
 /* The relative error that nine of ten foretold ends were within, of the last
  * ETA_ERRORS; at least a tenth. */
 double desk_eta_width(const struct desk *desk);
+/* What its training took, or would have taken without the jobs beside it; 0:
+ * not known, or by guessed slowdowns. */
+double desk_trained_s(const struct live_job *job, const struct track *track);
 /* The rate that the job, with this id in the book, should have alone on what it
  * holds, in seconds of its duration: loop_pace.c. */
 double desk_expected_rate(const struct desk *desk, firn_job_id id,

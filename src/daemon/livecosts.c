@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "model/told.h"
 #include <math.h>
 #include <string.h>
 
@@ -29,6 +30,7 @@ struct mean {
 
 struct app_costs {
     struct mean at[LIVECOSTS];
+    struct told told; /* never that of other applications */
 };
 
 struct livecosts {
@@ -106,6 +108,30 @@ double livecosts_all_mean(const struct livecosts *costs, enum livecost which)
 {
     const struct mean *mean = &costs->all.at[which];
     return mean->n > 0 ? mean->value : -1;
+}
+
+void livecosts_ended(struct livecosts *costs, const char *app, double told_s,
+                     double took_s)
+{
+    struct app_costs *mine = make_app(costs, app);
+    if (mine != NULL)
+        told_add(&mine->told, told_s, took_s);
+}
+
+/* The least share of a duration that is training, whatever was measured. */
+static const double TRAINING_LEAST = 0.1;
+
+double livecosts_training_s(const struct livecosts *costs, const char *app,
+                            double told_s)
+{
+    static const struct told nothing;
+    int number = map_find(&costs->names, app);
+    double around_s = fmax(livecosts_mean(costs, app, LIVECOST_START), 0) +
+                      fmax(livecosts_mean(costs, app, LIVECOST_END), 0);
+    const struct told *told =
+        number >= 0 ? &costs->apps.at[number].told : &nothing;
+    return fmax(told_training_s(told, told_s, around_s),
+                TRAINING_LEAST * told_s);
 }
 
 void livecosts_of(const struct livecosts *costs, const char *app,
@@ -197,5 +223,39 @@ void livecosts_load(struct livecosts *costs, const char *text)
     struct lines *in = lines_from((struct firn_bytes){text, strlen(text)});
     for (const char *line; (line = lines_next(in)) != NULL;)
         load_line(costs, line);
+    lines_close(in);
+}
+
+/* "APP<tab>" and the five sums. */
+void livecosts_save_told(const struct livecosts *costs, struct firn_buf *out)
+{
+    for (size_t i = 0; i < costs->apps.n; i++) {
+        const char *app = map_name(&costs->names, (int)i);
+        const struct told *told = &costs->apps.at[i].told;
+        if (!(told->w > 0) || strpbrk(app, "\t\n") != NULL ||
+            strlen(app) >= NAME_MOST)
+            continue;
+        buf_printf(out, "%s\t%.17g\t%.17g\t%.17g\t%.17g\t%.17g\n", app, told->w,
+                   told->wd, told->wdd, told->wy, told->wdy);
+    }
+}
+
+void livecosts_load_told(struct livecosts *costs, const char *text)
+{
+    struct lines *in = lines_from((struct firn_bytes){text, strlen(text)});
+    for (const char *line; (line = lines_next(in)) != NULL;) {
+        char app[NAME_MOST], cell[40];
+        double sums[5];
+        int n = 0;
+        if (next_cell(&line, app, sizeof app) == NULL)
+            continue;
+        while (n < 5 && next_cell(&line, cell, sizeof cell) != NULL &&
+               str_double(cell, &sums[n]))
+            n++;
+        struct told read = {sums[0], sums[1], sums[2], sums[3], sums[4]};
+        struct app_costs *mine = n == 5 ? make_app(costs, app) : NULL;
+        if (mine != NULL && told_is_sound(&read))
+            mine->told = read;
+    }
     lines_close(in);
 }

@@ -52,6 +52,15 @@ double livecosts_own_mean(const struct livecosts *costs, const char *app,
 /* The mean of all jobs; < 0: nothing was measured. */
 double livecosts_all_mean(const struct livecosts *costs, enum livecost which);
 
+/* A job of the application whose user told `told_s` would have taken `took_s`
+ * alone from its start to its end (model/told.h). */
+void livecosts_ended(struct livecosts *costs, const char *app, double told_s,
+                     double took_s);
+/* How long one trains of which `told_s` were told. Where start and end take as
+ * long as that, or nearly, a tenth of it. */
+double livecosts_training_s(const struct livecosts *costs, const char *app,
+                            double told_s);
+
 /* Both costs of a job of the application: as measured here, else, of a resize,
  * as `profile` has it (NULL: none). What is not known stays as it is in `out`.
  */
@@ -65,5 +74,8 @@ const char *livecosts_app(const struct livecosts *costs, size_t i);
 /* As text, and back; a line that cannot be read is passed over. */
 void livecosts_save(const struct livecosts *costs, struct firn_buf *out);
 void livecosts_load(struct livecosts *costs, const char *text);
+/* The same for what users told. */
+void livecosts_save_told(const struct livecosts *costs, struct firn_buf *out);
+void livecosts_load_told(struct livecosts *costs, const char *text);
 
 #endif

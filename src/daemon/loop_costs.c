@@ -15,13 +15,14 @@
  *             the step time in the last report before
  *
  *   CLOCK     at DONE, its rate by reported step times over that by the clock
- *   ESTIMATE  at DONE, over the duration that its user gave, what it took from
- *             its start to its end with what it asked for, alone; or would have
- *             taken so by its last rate
+ *   ESTIMATE  at DONE, over the duration that its user gave, the time that the
+ *             job takes from start to end alone with what it asked for: its
+ *             training, as reports show it, and a usual start and end
  *
  * livecosts.c keeps the means, by application. The meta entry "costs" of the
  * state file has them over a restart of firnd, "slowdowns" those of pairs on
- * shared GPUs, and "steps" the step times alone that pairs are judged by.
+ * shared GPUs, "steps" the step times alone that pairs are judged by, and
+ * "told" what is made of users' durations (model/told.h).
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
@@ -49,6 +50,11 @@ static void load_steps(struct loop *loop, const char *text)
     liveforecast_load_steps(loop->desk.forecast, text);
 }
 
+static void load_told(struct loop *loop, const char *text)
+{
+    livecosts_load_told(loop->desk.costs, text);
+}
+
 static void save_costs(const struct loop *loop, struct firn_buf *text)
 {
     livecosts_save(loop->desk.costs, text);
@@ -64,6 +70,11 @@ static void save_steps(const struct loop *loop, struct firn_buf *text)
     liveforecast_save_steps(loop->desk.forecast, text);
 }
 
+static void save_told(const struct loop *loop, struct firn_buf *text)
+{
+    livecosts_save_told(loop->desk.costs, text);
+}
+
 /* Entries of the state file. */
 static const struct kept {
     const char *key;
@@ -71,7 +82,8 @@ static const struct kept {
     void (*save)(const struct loop *loop, struct firn_buf *text);
 } kept[] = {{"costs", load_costs, save_costs},
             {"slowdowns", load_slowdowns, save_slowdowns},
-            {"steps", load_steps, save_steps}};
+            {"steps", load_steps, save_steps},
+            {"told", load_told, save_told}};
 enum { NKEPT = sizeof kept / sizeof *kept };
 
 void loop_costs_open(struct loop *loop)
@@ -343,8 +355,8 @@ static double whole_s(const struct loop *loop, const struct live_job *job,
 }
 
 /* What the duration that its user gave was wrong by, on the GPUs it asked for:
- * by the clock where one attempt had them alone, else by its last rate alone.
- */
+ * by its training and a usual start and end; if little of that was reported, by
+ * the clock where one attempt had them alone, else by its last rate alone. */
 static void judge_estimate(struct loop *loop, const struct live_job *job,
                            const struct track *track)
 {
@@ -357,17 +369,21 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
     if (has_pace && track->rate > 0)
         livecosts_add(costs, app_of(job), LIVECOST_CLOCK,
                       fmax(track->rate / pace->rate, 1));
-    if (!(has_pace || is_whole) || !(job->ask.duration_s > 0) ||
+    double trained_s = desk_trained_s(job, track);
+    if (!(trained_s > 0 || has_pace || is_whole) ||
+        !(job->ask.duration_s > 0) ||
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
         (in_round == NULL && job->ask.is_elastic))
         return;
     double around_s =
         fmax(livecosts_mean(costs, app_of(job), LIVECOST_START), 0) +
         fmax(livecosts_mean(costs, app_of(job), LIVECOST_END), 0);
-    double all_s = is_whole ? whole_s(loop, job, track) /* slow first steps */
-                            : track->duration_s / pace->rate + around_s;
+    double all_s = trained_s > 0 ? trained_s + around_s
+                   : is_whole    ? whole_s(loop, job, track)
+                                 : track->duration_s / pace->rate + around_s;
     livecosts_add(costs, app_of(job), LIVECOST_ESTIMATE,
                   all_s / job->ask.duration_s);
+    livecosts_ended(costs, app_of(job), job->ask.duration_s, all_s);
 }
 
 void loop_costs_ended(struct loop *loop, const struct live_job *job,
@@ -390,20 +406,12 @@ void loop_costs_ended(struct loop *loop, const struct live_job *job,
     track->launch_s = track->last_step_s = track->prepared_s = 0;
 }
 
-/* The least share of a duration that is training, whatever was measured. */
-static const double TRAINING_LEAST = 0.1;
-
 double desk_share_of_training(const struct desk *desk, const char *app,
                               double duration_s)
 {
-    double wrong = livecosts_own_mean(desk->costs, app, LIVECOST_ESTIMATE);
-    double around_s =
-        fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0) +
-        fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
-    if (!(duration_s > 0))
-        return 1;
-    return fmax((wrong > 0 ? wrong : 1) - around_s / duration_s,
-                TRAINING_LEAST);
+    return duration_s > 0
+               ? livecosts_training_s(desk->costs, app, duration_s) / duration_s
+               : 1;
 }
 
 double desk_training_s(const struct desk *desk, const struct live_job *job,

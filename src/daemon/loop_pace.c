@@ -26,6 +26,9 @@
 static const double PACE_LEAST_S = 0.5;
 /* The expected rate counts as much as this long of what is seen. */
 static const double EXPECTED_S = 2;
+/* A training is known if reports cover this share of it, and no more of them
+ * than that came beside a job whose effect is a guess. */
+static const double SEEN_LEAST = 0.5, GUESS_MOST = 0.1;
 /* A start takes at most this many times its mean. */
 static const double START_MOST = 1.5;
 
@@ -40,14 +43,17 @@ bool desk_is_training(const struct desk *desk, const struct track *track)
     return dock_now_s(desk->dock) >= track->opened_s + START_MOST * start_s;
 }
 
-/* The job that trains on the same GPUs; 0: none. `slowdown` is by it. */
+/* The job that trains on the same GPUs; 0: none. `slowdown` is by it, and may
+ * be a guess. */
 static firn_job_id beside_now(const struct desk *desk,
                               const struct track *track,
-                              const struct firn_job *job, double *slowdown)
+                              const struct firn_job *job, double *slowdown,
+                              bool *is_guess)
 {
     const struct state *state = round_state(desk->round);
     firn_job_id beside = 0;
     *slowdown = 1;
+    *is_guess = false;
     if (job == NULL || !job->held.is_shared)
         return 0;
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
@@ -57,12 +63,13 @@ static firn_job_id beside_now(const struct desk *desk,
         const struct track *other = desk_track(desk, id);
         if (other == NULL || !desk_is_training(desk, other))
             continue;
-        double xi = liveforecast_slowdown_now(
-            desk->forecast, (struct liveforecast_job){track->id, job},
-            (struct liveforecast_job){id, &sj->job});
+        struct liveforecast_job me = {track->id, job}, it = {id, &sj->job};
+        double xi = liveforecast_slowdown_now(desk->forecast, me, it);
         beside = id;
         if (xi < FORECASTER_BAD)
             *slowdown = fmax(*slowdown, xi);
+        *is_guess |= xi >= FORECASTER_BAD ||
+                     liveforecast_slowdown_is_guess(desk->forecast, me, it);
     }
     return beside;
 }
@@ -104,6 +111,35 @@ static double prior(const struct desk *desk, const struct track *track,
     return desk_expected_rate(desk, track->id, job);
 }
 
+/* One more report: the time since the last counts as much as it did to a job
+ * alone. */
+static void count_alone(struct trained *seen, const struct trained *now,
+                        bool is_guess)
+{
+    if (seen->attempt != now->attempt) {
+        *seen = *now;
+        return;
+    }
+    double alone_s =
+        2 * (now->at_s - seen->at_s) / (now->slowdown + seen->slowdown);
+    seen->alone_s += now->ngpus == seen->ngpus ? alone_s : (double)NAN;
+    seen->guess_s += is_guess ? alone_s : 0;
+    seen->at_s = now->at_s;
+    seen->to_done_s = now->to_done_s;
+    seen->slowdown = now->slowdown;
+}
+
+double desk_trained_s(const struct live_job *job, const struct track *track)
+{
+    const struct trained *seen = &track->trained;
+    double part_s = seen->to_done_s - seen->from_done_s;
+    if (job->attempt != 1 || seen->attempt != 1 || !(seen->alone_s > 0) ||
+        seen->guess_s > GUESS_MOST * seen->alone_s ||
+        !(part_s >= SEEN_LEAST * track->duration_s))
+        return 0;
+    return seen->alone_s * track->duration_s / part_s;
+}
+
 void loop_costs_paced(struct loop *loop, const struct live_job *job,
                       struct track *track, double done_s)
 {
@@ -111,7 +147,17 @@ void loop_costs_paced(struct loop *loop, const struct live_job *job,
     const struct firn_job *in_round = desk_job(&loop->desk, track);
     double now_s = dock_now_s(&loop->dock), slowdown;
     int ngpus = in_round != NULL ? in_round->held.ngpus : 0;
-    firn_job_id beside = beside_now(&loop->desk, track, in_round, &slowdown);
+    bool is_guess;
+    firn_job_id beside =
+        beside_now(&loop->desk, track, in_round, &slowdown, &is_guess);
+    count_alone(&track->trained,
+                &(struct trained){.attempt = job->attempt,
+                                  .ngpus = ngpus,
+                                  .from_done_s = done_s,
+                                  .to_done_s = done_s,
+                                  .at_s = now_s,
+                                  .slowdown = slowdown},
+                is_guess);
     bool is_other = pace->attempt != job->attempt || pace->ngpus != ngpus ||
                     loop_costs_is_changing(track);
     if (is_other || pace->beside != beside) {

@@ -95,6 +95,38 @@ static void costs_outlive_a_restart(void **state)
     livecosts_free(again);
 }
 
+/* 25 s of start and end; the numbers are those of test_told.c. */
+static void a_training_time_is_that_of_the_applications_users(void **state)
+{
+    (void)state;
+    struct livecosts *costs = livecosts_new(), *again = livecosts_new();
+    struct firn_buf text = {0}, second = {0};
+    livecosts_add(costs, "a b", LIVECOST_START, 20);
+    livecosts_add(costs, "a b", LIVECOST_END, 5);
+    assert_true(livecosts_training_s(costs, "a b", 100) == 75);
+    livecosts_ended(costs, "a b", 100, 110);
+    double training_s = livecosts_training_s(costs, "a b", 100);
+    assert_true(fabs(training_s - 84.8367347) < 1e-6);
+    assert_true(livecosts_training_s(costs, "a b", 5) == 0.5);
+    assert_true(livecosts_training_s(costs, "other", 100) == 75);
+    livecosts_save(costs, &text);
+    livecosts_load(again, text.at);
+    buf_clear(&text);
+    livecosts_save_told(costs, &text);
+    size_t n = text.n;
+    buf_puts(&text, "broken\t1\na b\t1\t10\t1\t0\t0\n"
+                    "a b\tnan\t1\t1\t1\t1\nx\t\t\t\n\n");
+    livecosts_load_told(again, text.at);
+    assert_true(livecosts_training_s(again, "a b", 100) == training_s);
+    livecosts_save_told(again, &second);
+    assert_int_equal(second.n, n);
+    assert_memory_equal(text.at, second.at, n);
+    buf_release(&text);
+    buf_release(&second);
+    livecosts_free(costs);
+    livecosts_free(again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +135,7 @@ int main(void)
         cmocka_unit_test(a_cost_that_changed_is_known_after_a_few),
         cmocka_unit_test(a_restart_is_a_stop_and_a_start),
         cmocka_unit_test(costs_outlive_a_restart),
+        cmocka_unit_test(a_training_time_is_that_of_the_applications_users),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
