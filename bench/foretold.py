@@ -119,6 +119,22 @@ class Job:
         self.name, self.app, self.units, self.submit_s = name, app, units, submit_s
 
 
+class Line:
+    """What users go by who have seen two jobs of the application: seconds of a start,
+    and of a step."""
+
+    def __init__(self):
+        self.lines = {}  # by application
+
+    def learn(self, app, units, took_s):
+        unit_s = max(took_s[1] - took_s[0], 0) / (units[1] - units[0])
+        self.lines[app] = (took_s[0] - unit_s * units[0], unit_s)
+
+    def says_s(self, job):
+        start_s, unit_s = self.lines.get(job.app, (0, 0))
+        return start_s + job.units * unit_s
+
+
 class Trainers:
     """C trainers: by application pace of a step in ms, start-up in ms, GPUs, the
     least and most epochs of 16 steps, and the seconds behind the last step. `busy` are
@@ -137,25 +153,32 @@ class Trainers:
                            *row[2:5], (row[5] + args.end) * args.clock)
                      for app, row in apps.items() if row[2] == 1 or not args.ahead}
         self.beside = ["--beside", str(args.beside)]
+        self.line = Line() if args.unsure else None
+        self.seed = args.seed
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
+
+    def start_ms(self, job):
+        """By application; of users who are unsure, up to a fifth more or less."""
+        start = self.apps[job.app][1]
+        draw = random.Random(f"{self.seed} {job.name}")
+        return round(start * draw.uniform(0.8, 1.2)) if self.line else start
 
     def gpus(self, app):
         return self.apps[app][2]
 
     def words(self, job):
-        pace, start, gpus, _, _, end_s = self.apps[job.app]
+        pace, _, gpus, _, _, end_s = self.apps[job.app]
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
-                "--start", str(start), "--end", str(round(end_s * 1e3)),
+                "--start", str(self.start_ms(job)), "--end", str(round(end_s * 1e3)),
                 "--turns", self.turns, "--quiet", "1", *self.ahead, *self.beside]
 
     def awake(self):
         """What the machine does once, before the first job."""
 
     def lone_units(self, app):
-        del app
-        return (4,)
+        return self.apps[app][3:5] if self.line else (4,)
 
     def beside_units(self, app):
         """Of a job that pairs are measured with."""
@@ -167,14 +190,20 @@ class Trainers:
         return 4
 
     def learn(self, app, took_s):
-        """Its users know how long it takes."""
+        """What jobs of lone_units() took, from start to end. Users who are not unsure
+        know it."""
+        if self.line:
+            self.line.learn(app, self.lone_units(app), took_s)
 
     def training_s(self, job):
         """Seconds of a GPU, from the first step to the end."""
         return job.units * 16 * self.apps[job.app][0] * 1e-3 + self.apps[job.app][5]
 
     def alone_s(self, job):
-        """What the job's user says: right but for a tenth of a second or two."""
+        """What the job's user says: right but for a tenth of a second or two, or by
+        two jobs that were seen."""
+        if self.line:
+            return self.line.says_s(job)
         start = self.apps[job.app][1]
         return start * 1e-3 + self.training_s(job) + 0.1
 
@@ -199,7 +228,7 @@ class Torch:
         self.tiny = ["--tiny"] if is_small else []
         self.apps = self.small if is_small else self.apps
         self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.is_split else []
-        self.lines = {}  # by application: seconds of a start, of a step
+        self.line = Line()
 
     def awake(self):
         job = Job("first", sorted(self.apps)[0], 10, 0)
@@ -229,13 +258,10 @@ class Torch:
 
     def learn(self, app, took_s):
         """What jobs of lone_units() took, from start to end."""
-        least, most = self.apps[app][3:]
-        step_s = max(took_s[1] - took_s[0], 0) / (most - least)
-        self.lines[app] = (took_s[0] - step_s * least, step_s)
+        self.line.learn(app, self.lone_units(app), took_s)
 
     def alone_s(self, job):
-        start_s, step_s = self.lines.get(job.app, (0, 0))
-        return start_s + job.units * step_s
+        return self.line.says_s(job)
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -459,6 +485,9 @@ def arguments():
     parse.add_argument("--beside", type=int, default=50,
                        help="percent of another C trainer's time for a step by which a step "
                        "beside it takes longer")
+    parse.add_argument("--unsure", action="store_true",
+                       help="starts of C trainers vary by a fifth, and users go by what two "
+                       "jobs took, as those of PyTorch jobs do")
     parse.add_argument("--torch", action="store_true",
                        help="PyTorch jobs on one GPU; 20 jobs under fifo, sjf-ffs and firn "
                        "unless --jobs and --policies say otherwise")
