@@ -6,8 +6,9 @@ the best other policy (with --all: all of them) with their useful options, in ho
 row a workload: the best other policy by mean JCT, firn's mean JCT over it, the
 same ratio of the 99th percentile against the least of any policy within 5 % of
 the best mean, both policies' mean finish-time fairness (rho), and firn's share
-of GPU time lost to restarts. "untold": firn is told no run times (knows=history),
-the others are. With --noise a column has firn's ratio when
+of GPU time lost to restarts. "untold": firn is told no run times, but what trainers
+report once they train (knows=progress); "unreported": what jobs had that have ended
+(knows=history). The other policies are told run times. With --noise a column has firn's ratio when
 forecasts of throughput are wrong by 20 % and of iterations by 40 %, for all
 policies. With --resize two columns have firn's ratio and its share of lost GPU
 time when running jobs are resized without a stop, for all policies: at the cost
@@ -180,11 +181,11 @@ WORKLOADS = {  # name: cluster, options, traces to tune on, to report, seeds
                ["draw:300,{1..5},0.515,num_gpus "
                 "rubick/workloads/workload-base.csv"], 1),
 }
-# The same without told run times: firn knows ended jobs only.
-UNTOLD = {}
-for known in ("pollux 1", "pollux 2", "sia philly", "sia saturn"):
-    UNTOLD[known + ", untold"] = WORKLOADS[known]
-WORKLOADS.update(UNTOLD)
+# The same without told run times: what firn knows instead.
+KNOWS = {"untold": "progress", "unreported": "history"}
+for how in KNOWS:
+    for known in ("pollux 1", "pollux 2", "sia philly", "sia saturn"):
+        WORKLOADS[known + ", " + how] = WORKLOADS[known]
 METRICS = ["jct_mean_s", "jct_p99_s", "rho_mean", "restarts",
            "gpu_s_overhead", "gpu_s_given"]
 # Further columns: options of the simulation.
@@ -251,7 +252,8 @@ def results_of(name, args, more, cache):
             with open(args.cache, "w") as out:
                 json.dump(cache, out)
     options = [o for o in args.set.split(",") if o]
-    options += ["knows=history"] if name in UNTOLD else []
+    how = name.partition(", ")[2]
+    options += ["knows=" + KNOWS[how]] if how else []
     ours = run(scenario(name, workload, [("firn", "firn", ", ".join(options))],
                         args.tune, more), args)
     return found, ours["firn"] if ours else None

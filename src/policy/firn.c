@@ -65,8 +65,8 @@
 #include "policy/merger.h"
 #include <stdint.h>
 
-static const char *const knows_names[] = {"forecast", "history", "service",
-                                          NULL};
+static const char *const knows_names[] = {"forecast", "progress", "history",
+                                          "service", NULL};
 
 static const struct firn_option options[] = {
     FIRN_NUMBER(struct one, rules.alpha, "alpha", "0.3", 0, 4,
@@ -92,8 +92,8 @@ static const struct firn_option options[] = {
              "seconds of each restart that are prepared before the GPUs are "
              "free, as far as the engine can"),
     FIRN_CHOICE(struct one, rules.knows, "knows", "forecast", knows_names,
-                "work left by forecasts, by ended jobs, or by what a job has "
-                "had"),
+                "work left by forecasts, by the progress that jobs report, by "
+                "ended jobs, or by what a job has had"),
     FIRN_BOOL(struct one, rules.resize, "resize", "yes",
               "jobs may run on other numbers of GPUs than they asked for"),
     FIRN_BOOL(struct one, rules.batch, "batch", "yes", "trainers tune batches"),

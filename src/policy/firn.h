@@ -23,7 +23,7 @@
 #include <firn/offer.h>
 #include <firn/policy.h>
 
-enum one_knows { ONE_FORECAST, ONE_HISTORY, ONE_SERVICE };
+enum one_knows { ONE_FORECAST, ONE_PROGRESS, ONE_HISTORY, ONE_SERVICE };
 
 enum {
     ONE_NONE = -1,

@@ -5,6 +5,8 @@
  *
  *   forecast  what the engine says: the progress that the trainer reports, or
  *             the duration that the trace or the user tells
+ *   progress  the same of a job that has trained and began a minute ago: its
+ *             trainer has reported how far it is; of others as by `history`
  *   history   the mean work of ended jobs of the same application and group,
  *             of those that had more than this job has done; as one more such
  *             job counts one with as much left as it has done
@@ -13,7 +15,7 @@
  *             expectation where run times have a heavy tail)
  *
  * `history` and `service` never look at the duration of a job that has not
- * ended.
+ * ended, `progress` not before the job's trainer could tell it.
  *
  * Work is kept in classes of a quarter of a decade, with the sum in each, so
  * that a kind costs the same whether ten or ten million jobs of it have ended.
@@ -227,7 +229,7 @@ double one_expected_s(const struct one *one, const struct one_known *known)
     double n = 0, gpus = known->gpus;
     if (one->rules.knows == ONE_FORECAST)
         return known->work_s / gpus;
-    if (one->rules.knows == ONE_HISTORY && known->kind != ONE_NONE) {
+    if (one->rules.knows != ONE_SERVICE && known->kind != ONE_NONE) {
         double seen = more_than(&one->pasts.at[known->kind], 0, &n);
         if (n > 0)
             return seen / gpus;
@@ -251,10 +253,19 @@ static double guess_left_s(const struct one_round *round,
     return n > 0 ? (n * seen + served_s) / (n + 1) : served_s;
 }
 
+/* Has its trainer reported how far the job is? */
+static bool is_reported(const struct firn_job *job, double now_s)
+{
+    return firn_job_done_s(job, now_s) > 0 &&
+           now_s - job->first_start_s >= least_s;
+}
+
 double one_left_s(const struct one_round *round, const struct firn_job *job)
 {
+    int knows = round->one->rules.knows;
     double left_s = guess_left_s(round, job);
-    if (round->one->rules.knows == ONE_FORECAST) {
+    if (knows == ONE_FORECAST ||
+        (knows == ONE_PROGRESS && is_reported(job, round->view->now_s))) {
         struct firn_way way = {.gpus = job->spec.gpus > 0 ? job->spec.gpus : 1,
                                .type = FIRN_ANY_TYPE,
                                .tunes = FIRN_TUNE_BATCH | FIRN_TUNE_FREEZE};

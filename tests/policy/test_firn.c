@@ -629,6 +629,68 @@ static void ended_jobs_of_the_application_tell_the_work(void **unused)
     play_close(&play);
 }
 
+/* No job has ended, and `long` has done 100 s when `brief` comes and takes its
+ * GPUs. By what both have had, `brief` is the longer one after 100 s. It has
+ * reported by then that it has less left than `long`. */
+static void a_job_tells_its_work_once_it_has_trained_for_a_minute(void **unused)
+{
+    (void)unused;
+    static const char *const knows[] = {"firn.knows=progress",
+                                        "firn.knows=history"};
+    for (int k = 0; k < 2; k++) {
+        struct play play;
+        play_open(&play, "1x4:v100",
+                  "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+                  "long,0,4,9000\nbrief,100,4,190\n");
+        play.options.restart_s = 0;
+        play.options.settings = &knows[k];
+        play.options.nsettings = 1;
+        play_run(&play, "firn");
+        assert_true(play_job(&play, "brief")->first_start_s == 100);
+        double end_s = play_job(&play, "brief")->end_s;
+        assert_true(k == 0 ? end_s == 290 : end_s > 300);
+        play_close(&play);
+    }
+}
+
+/* `first` has trained for 50 s when `second` comes, and keeps its GPUs until it
+ * has reported, a minute after its start, that it has 9000 s left. */
+static void a_job_tells_nothing_in_its_first_minute(void **unused)
+{
+    (void)unused;
+    static const char *const progress[] = {"firn.knows=progress"};
+    struct play play;
+    play_open(&play, "1x4:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "first,0,4,9060\nsecond,50,4,190\n");
+    play.options.restart_s = 0;
+    play.options.settings = progress;
+    play.options.nsettings = 1;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "second")->first_start_s >= 60);
+    assert_true(play_job(&play, "second")->first_start_s < 120);
+    play_close(&play);
+}
+
+/* No job is looked at before it has trained: both came with what is
+ * told of them the wrong way round, and the older one begins. */
+static void progress_looks_at_no_job_that_has_not_trained(void **unused)
+{
+    (void)unused;
+    static const char *const progress[] = {"firn.knows=progress"};
+    struct play play;
+    play_open(&play, "1x4:v100",
+              "#firn-trace 1\nname,submit_s,gpus,duration_s\n"
+              "long,0,4,9000\nbrief,0,4,190\n");
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "brief")->first_start_s == 0);
+    play.options.settings = progress;
+    play.options.nsettings = 1;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "long")->first_start_s == 0);
+    play_close(&play);
+}
+
 /* ---- starts that take as long as the jobs ---- */
 
 static void open_starts(struct play *play, const char *rows)
@@ -897,6 +959,9 @@ int main(void)
         cmocka_unit_test(a_job_that_a_quota_held_back_has_a_bound_on_its_wait),
         cmocka_unit_test(without_durations_attained_service_decides),
         cmocka_unit_test(ended_jobs_of_the_application_tell_the_work),
+        cmocka_unit_test(a_job_tells_its_work_once_it_has_trained_for_a_minute),
+        cmocka_unit_test(a_job_tells_nothing_in_its_first_minute),
+        cmocka_unit_test(progress_looks_at_no_job_that_has_not_trained),
         cmocka_unit_test(waiting_and_resized_jobs_have_notes_with_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
