@@ -436,8 +436,8 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(BUILD)/libtest.a $(PARTS)
 # Rewritten only when it differs: its date is that of the last change of flags.
 $(BUILD)/flags: FORCE
 	$(Q)mkdir -p $(@D)
-	$(Q)echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' | cmp -s - $@ || \
-	    echo '$(CC) $(ALL_CFLAGS) $(TESTOPT)' >$@
+	$(Q)echo '$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(TESTOPT)' | cmp -s - $@ || \
+	    echo '$(CC) $(ALL_CFLAGS) $(PKGFLAGS) $(TESTOPT)' >$@
 
 # --- tests -----------------------------------------------------------------
 
