@@ -105,6 +105,9 @@ static const struct firn_option options[] = {
               "elastic threads over several GPU types"),
     FIRN_NUMBER(struct one, rules.mix_min, "mix-min", "1.05", 1, 100,
                 "the least speed-up by GPUs of another type"),
+    FIRN_NUMBER(struct one, rules.spread_min, "spread-min", "1.01", 0, 100,
+                "the least speed-up by more nodes than a job needs; 0: jobs "
+                "are on as few as can be"),
     FIRN_BOOL(struct one, rules.share, "share", "yes",
               "two jobs may share GPUs"),
     FIRN_BOOL(struct one, rules.unknown, "unknown", "no",
@@ -291,6 +294,7 @@ void one_decide(struct one_round *round)
         round->njobs = view->njobs;
     }
     seat_all(round);
+    one_survey(round);
     one_match(round);
     for (size_t i = 0; i < round->n; i++) {
         one_menu(round, &round->seats[i]);

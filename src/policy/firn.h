@@ -9,6 +9,7 @@
  *   firn_past.c    what ended jobs teach: the work of new ones, weights
  *   firn_merge.c   fine-tuning: who is trained together, who waits for whom
  *   firn_menu.c    the ways in which a seat could run
+ *   firn_spread.c  jobs that are faster on more nodes than they need
  *   firn_worth.c   what each way is worth; who must not be moved or must run
  *   firn_assign.c  one way for each seat, and GPUs for it
  *   firn_rest.c    GPUs that are left over: jobs on several types
@@ -39,7 +40,7 @@ struct one_rules {
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
-    double mix_min, slow_most, share_min;
+    double mix_min, spread_min, slow_most, share_min;
     double gather_s, gather_min, pair_min, after_min, after_known, after_gain;
     double wait_times, wait_least_s, turn, due_share;
     double restarts, lost;
@@ -112,6 +113,7 @@ struct one_choice {
     firn_type_id type; /* of several types: that of which it has most */
     int gpus;
     int taken; /* GPUs of `type`: fewer than `gpus` if of several types */
+    int nodes; /* on which it has `rate`; 0: on as few as can be */
     double rate, rate_with; /* of the job, of its partner */
     double value;
     struct firn_how how;
@@ -171,6 +173,8 @@ struct one_round {
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
     double horizon_s; /* for which a share of the GPUs is expected to last */
     double nbehind;   /* jobs that wait to share, less one */
+    int nnodes[FIRN_TYPES_MAX];    /* that are up, by type */
+    int node_gpus[FIRN_TYPES_MAX]; /* of the largest of these */
 };
 
 /* The whole decision; `round` has the policy, the view and the plan, and gets
@@ -237,6 +241,20 @@ void one_hold_back(struct one_round *round, struct one_seat *seat);
 void one_menu(struct one_round *round, struct one_seat *seat);
 struct one_choice *one_add(const struct one_round *round,
                            struct one_seat *seat);
+
+/* firn_spread.c */
+/* Counts the nodes of each type. */
+void one_survey(struct one_round *round);
+/* Could a way be on more nodes than it needs? */
+bool one_may_spread(const struct one_round *round, const struct one_seat *seat,
+                    const struct firn_way *way);
+/* Gives the choice the nodes on which it is fastest, and the rate there. */
+void one_spread(const struct one_round *round, const struct one_seat *seat,
+                struct one_choice *choice);
+/* Gives the job free GPUs on choice->nodes nodes; false: there are none. */
+bool one_give_spread(const struct one_round *round, const struct one_seat *seat,
+                     const struct one_choice *choice,
+                     const struct firn_how *how);
 
 /* firn_worth.c */
 void one_worth(struct one_round *round);

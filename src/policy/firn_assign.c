@@ -12,12 +12,12 @@
  * is served first (peers.h).
  *
  * Placing: what is held stays; then the largest first, each on as few nodes as
- * can be. A seat that finds no room takes its best choice that has. The
- * assignment counts a GPU for a guest that is chosen; one that keeps its place
- * beside its host leaves that GPU free, and the seats that were not chosen get
- * it. Jobs that may share are placed such that a guest may join them; but for
- * those that can be resized without a stop, which shared GPUs rule out
- * (firn_share.c).
+ * can be; then those that are faster on more (firn_spread.c). A seat that finds
+ * no room takes its best choice that has. The assignment counts a GPU for a
+ * guest that is chosen; one that keeps its place beside its host leaves that
+ * GPU free, and the seats that were not chosen get it. Jobs that may share are
+ * placed such that a guest may join them; but for those that can be resized
+ * without a stop, which shared GPUs rule out (firn_share.c).
  *
  * Cost: the solver's, over the running jobs and the `POOL` most valuable of
  * those that wait, and O(nodes) for each job that is placed.
@@ -347,6 +347,10 @@ bool one_give(const struct one_round *round, const struct one_seat *seat)
         want = (struct firn_want){
             .gpus = choice->gpus, .counts = choice->counts, .how = &how};
     size_t mark = firn_plan_mark(round->plan);
+    if (choice->nodes > 0 && one_give_spread(round, seat, choice, &how)) {
+        firn_plan_tune(round->plan, seat->job, choice->tunes);
+        return true;
+    }
     if (firn_plan_give_want(round->plan, seat->job, &want) &&
         (with == NULL || firn_plan_merge(round->plan, with, seat->job))) {
         firn_plan_tune(round->plan, seat->job, choice->tunes);
@@ -358,12 +362,16 @@ bool one_give(const struct one_round *round, const struct one_seat *seat)
     return false;
 }
 
+/* Those that are packed first, the largest of them first. */
 static int by_size(const void *a, const void *b)
 {
     const struct one_seat *x = *(struct one_seat *const *)a;
     const struct one_seat *y = *(struct one_seat *const *)b;
-    int order =
-        firn_cmp(y->choices[y->chosen].gpus, x->choices[x->chosen].gpus);
+    const struct one_choice *p = &x->choices[x->chosen];
+    const struct one_choice *q = &y->choices[y->chosen];
+    int order = firn_cmp(p->nodes > 0, q->nodes > 0);
+    if (order == 0)
+        order = firn_cmp(q->gpus, p->gpus);
     return order != 0 ? order : firn_cmp(x->job->id, y->job->id);
 }
 

@@ -140,7 +140,7 @@ static bool is_held(const struct one_seat *seat,
            ((held->tunes ^ choice->tunes) & FIRN_TUNE_THREADS) == 0;
 }
 
-/* The held choice has the rate it has on its nodes; fewer nodes are another
+/* The held choice has the rate it has on its nodes; other nodes are another
  * choice. */
 static void spread_held(const struct one_round *round, struct one_seat *seat,
                         int index)
@@ -331,6 +331,8 @@ static bool add_offer(const struct one_round *round, struct one_seat *seat,
     choice->how.parallel = way->parallel;
     choice->how.stages = way->stages;
     choice->how.tensor = way->tensor;
+    if (one_may_spread(round, seat, way))
+        one_spread(round, seat, choice);
     if (!is_held(seat, choice))
         return false;
     spread_held(round, seat, seat->n - 1);

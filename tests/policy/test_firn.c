@@ -160,25 +160,86 @@ static double crowded(const struct firn_job *job, int gpus, int nodes)
     return sqrt(gpus) * (nodes > 1 ? 1.6 : 1);
 }
 
-/* On two nodes A is faster than on four GPUs of one; and on one GPU of each
- * faster than on two of one. */
+/* The same, but for B, which is faster on one. */
+static double crowded_but_b(const struct firn_job *job, int gpus, int nodes)
+{
+    return job->spec.name[0] == 'B' ? sqrt(gpus) / nodes
+                                    : crowded(job, gpus, nodes);
+}
+
+/* On four GPUs of two nodes A goes at 3.2, of one at 2. */
 static void what_a_job_holds_counts_by_its_rate_there(void **unused)
 {
     static const struct {
-        const char *held, *after;
-    } cases[] = {{"n0[0-1]", "A: n0[0-3]"}, {"n0[0] n1[0]", "A: n0[0] n1[0]"}};
+        const char *held, *option, *after;
+    } cases[] = {
+        {"n0[0-1]", "firn.spread-min=0", "A: n0[0-3]"},
+        {"n0[0] n1[0]", "firn.spread-min=0", "A: n0[0] n1[0]"},
+        {"n0[0-1]", NULL, "A: n0[0-1] n1[0-1]"},
+        {"n0[0-3]", NULL, "A: n0[0-1] n1[0-1]"},
+        {"n0[0-2] n1[0]", NULL, "A: n0[0-2] n1[0]"},
+    };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct firn_buf text = {0};
         buf_printf(&text,
                    "2 nodes x 4 gpus; A wants 2 from 2 to 4 for 100000 on %s",
                    cases[i].held);
-        struct scene *scene = open_scene(text.at, NULL);
+        struct scene *scene = open_scene(text.at, cases[i].option);
         scene->speed = crowded;
         expect(scene, 1, cases[i].after);
         scene_free(scene);
         buf_release(&text);
     }
+}
+
+static void a_job_is_on_more_nodes_than_it_needs_if_it_is_faster_there(void **u)
+{
+    static const struct {
+        const char *text, *option, *after;
+    } cases[] = {
+        {"2 nodes x 4 gpus; A wants 4", NULL, "A: n0[0-1] n1[0-1]"},
+        {"2 nodes x 4 gpus; A wants 4", "firn.spread-min=1.7", "A: n0[0-3]"},
+        {"2 nodes x 4 gpus; A wants 4 shares", NULL, "A: n0[0-3]~"},
+        {"1 node x 4 gpus; A wants 4", NULL, "A: n0[0-3]"},
+        {"1 node x 8 gpus; 1 node x 4 gpus; B wants 7 on n0[0-6]; A wants 4",
+         NULL, "B: n0[0-6]  A: n0[7] n1[0-2]"},
+        {"3 nodes x 4 gpus; B wants 3 on n0[0-2]; A wants 4", NULL,
+         "B: n0[0-2]  A: n1[0-1] n2[0-1]"},
+        {"3 nodes x 4 gpus; B wants 2 on n0[0-1]; B1 wants 3 on n1[0-2]; "
+         "B2 wants 3 on n2[0-2]; A wants 4",
+         NULL, "B: n0[0-1]  B1: n1[0-2]  B2: n2[0-2]  A: n0[2-3] n1[3] n2[3]"},
+        {"2 nodes x 4 gpus; B wants 4 on n0[0-3]; A wants 4", NULL,
+         "B: n0[0-3]  A: n1[0-3]"},
+    };
+    (void)u;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene *scene = open_scene(cases[i].text, cases[i].option);
+        scene->speed = crowded_but_b;
+        expect(scene, 0, cases[i].after);
+        scene_free(scene);
+    }
+}
+
+static void of_equal_nodes_a_job_takes_those_it_is_on(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "3 nodes x 4 gpus; A wants 2 from 2 to 4 for 100000 on n2[0-1]", NULL);
+    scene->speed = crowded;
+    expect(scene, 1, "A: n0[0-1] n2[0-1]");
+    scene_free(scene);
+}
+
+/* A came first and is spread only behind B, which needs a whole node. */
+static void jobs_that_need_whole_nodes_are_placed_first(void **unused)
+{
+    (void)unused;
+    struct scene *scene = open_scene(
+        "3 nodes x 4 gpus; A wants 4 for 1000; B wants 4 for 1000", NULL);
+    scene->speed = crowded_but_b;
+    expect(scene, 0, "A: n1[0-1] n2[0-1]  B: n0[0-3]");
+    scene_free(scene);
 }
 
 /* With `resize=no` a job has what it asked for. */
@@ -932,6 +993,10 @@ int main(void)
         cmocka_unit_test(a_mixed_job_gives_back_the_gpus_of_one_type),
         cmocka_unit_test(a_mix_is_chosen_before_a_longer_job),
         cmocka_unit_test(what_a_job_holds_counts_by_its_rate_there),
+        cmocka_unit_test(
+            a_job_is_on_more_nodes_than_it_needs_if_it_is_faster_there),
+        cmocka_unit_test(of_equal_nodes_a_job_takes_those_it_is_on),
+        cmocka_unit_test(jobs_that_need_whole_nodes_are_placed_first),
         cmocka_unit_test(a_freedom_can_be_switched_off),
         cmocka_unit_test(a_job_that_got_no_gpu_runs_beside_another),
         cmocka_unit_test(a_slow_pair_is_refused_where_the_host_can_shrink),
