@@ -294,7 +294,7 @@ void one_decide(struct one_round *round)
         round->njobs = view->njobs;
     }
     seat_all(round);
-    one_survey(round);
+    one_survey(one, view->cluster);
     one_match(round);
     for (size_t i = 0; i < round->n; i++) {
         one_menu(round, &round->seats[i]);

@@ -79,8 +79,16 @@ struct one_queue {
     VEC(struct one_end) ends;
 };
 
+/* The cluster's nodes. */
+struct one_nodes {
+    int n, ngpus;
+    int of_type[FIRN_TYPES_MAX];
+    int gpus_most[FIRN_TYPES_MAX]; /* of the largest node of the type */
+};
+
 struct one {
     struct one_rules rules;
+    struct one_nodes nodes;
     struct rounds rounds;
     firn_job_id window_from, window_to; /* the last job of the window before,
                                          * and of the latest one */
@@ -173,8 +181,6 @@ struct one_round {
     double price[FIRN_TYPES_MAX]; /* least value for each GPU that was chosen */
     double horizon_s; /* for which a share of the GPUs is expected to last */
     double nbehind;   /* jobs that wait to share, less one */
-    int nnodes[FIRN_TYPES_MAX];    /* that are up, by type */
-    int node_gpus[FIRN_TYPES_MAX]; /* of the largest of these */
 };
 
 /* The whole decision; `round` has the policy, the view and the plan, and gets
@@ -243,8 +249,8 @@ struct one_choice *one_add(const struct one_round *round,
                            struct one_seat *seat);
 
 /* firn_spread.c */
-/* Counts the nodes of each type. */
-void one_survey(struct one_round *round);
+/* Counts the nodes of each type, if there are others than before. */
+void one_survey(struct one *one, const struct firn_cluster *cluster);
 /* Could a way be on more nodes than it needs? */
 bool one_may_spread(const struct one_round *round, const struct one_seat *seat,
                     const struct firn_way *way);

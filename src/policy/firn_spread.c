@@ -17,30 +17,37 @@
  *
  * Invariants: (1) a job is on as many nodes as the choice says or packed;
  * (2) one that accepts shared GPUs, or one node only, is packed.
- * Cost: two forecasts more for a way, O(nodes) for a job that is placed so, of
- * the type's nodes LOOK at most.
+ * Over ten tuning workloads the mean JCT is 0.990 times as large, with resizes
+ * without a stop 0.986 times, for `spread-min` 1.01; 0.988 and 0.987 for 1.005,
+ * 0.993 and 0.988 for 1.02, 0.989 and 0.991 for 1.04, 0.992 and 0.996 for 1.08.
+ *
+ * Cost: one forecast more for a way (a tenth of a decision), O(nodes) for a job
+ * that is placed so, of the type's nodes LOOK at most. Nodes are counted once,
+ * down or up: in each decision that took four times as long as all else, on
+ * 12 500 nodes.
  */
 #include "policy/firn.h"
 
 enum { MORE = 2, LOOK = 512, GPUS_MOST = 64 /* of a node, on one board */ };
 
-void one_survey(struct one_round *round)
+void one_survey(struct one *one, const struct firn_cluster *cluster)
 {
-    const struct firn_cluster *cluster = round->view->cluster;
+    struct one_nodes *nodes = &one->nodes;
+    if (nodes->n == cluster->nnodes && nodes->ngpus == cluster->ngpus)
+        return;
+    *nodes = (struct one_nodes){.n = cluster->nnodes, .ngpus = cluster->ngpus};
     for (int i = 0; i < cluster->nnodes; i++) {
         const struct firn_node *node = &cluster->nodes[i];
-        if (!node->is_up)
-            continue;
-        round->nnodes[node->type]++;
-        if (node->ngpus > round->node_gpus[node->type])
-            round->node_gpus[node->type] = node->ngpus;
+        nodes->of_type[node->type]++;
+        if (node->ngpus > nodes->gpus_most[node->type])
+            nodes->gpus_most[node->type] = node->ngpus;
     }
 }
 
 static int least_nodes(const struct one_round *round,
                        const struct one_choice *choice)
 {
-    int most = round->node_gpus[choice->type];
+    int most = round->one->nodes.gpus_most[choice->type];
     return most > 0 ? (choice->gpus + most - 1) / most : 1;
 }
 
@@ -51,16 +58,16 @@ bool one_may_spread(const struct one_round *round, const struct one_seat *seat,
     return round->one->rules.spread_min > 0 && way->gpus > 1 &&
            way->nodes == 0 && way->parallel == 0 && way->stages == 0 &&
            way->tensor == 0 && spec->seq == 0 && !spec->one_node &&
-           !spec->may_share && round->node_gpus[way->type] <= GPUS_MOST;
+           !spec->may_share &&
+           round->one->nodes.gpus_most[way->type] <= GPUS_MOST;
 }
 
 void one_spread(const struct one_round *round, const struct one_seat *seat,
                 struct one_choice *choice)
 {
     int least = least_nodes(round, choice);
-    int most = choice->gpus < round->nnodes[choice->type]
-                   ? choice->gpus
-                   : round->nnodes[choice->type];
+    int most = round->one->nodes.of_type[choice->type];
+    most = choice->gpus < most ? choice->gpus : most;
     struct firn_way way = {
         .gpus = choice->gpus, .type = choice->type, .tunes = choice->tunes};
     double packed = choice->rate;
@@ -109,7 +116,7 @@ static int find_places(const struct one_round *round,
 {
     const struct firn_cluster *cluster = round->view->cluster;
     int n = 0, looked = 0, first = job->id % cluster->nnodes;
-    if (round->nnodes[choice->type] <= LOOK)
+    if (round->one->nodes.of_type[choice->type] <= LOOK)
         first = 0;
     for (int i = 0; i < cluster->nnodes && looked < LOOK; i++) {
         firn_node_id node = (first + i) % cluster->nnodes;
