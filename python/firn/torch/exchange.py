@@ -121,6 +121,12 @@ def bytes_sent(owner: Sequence[int], order: str = tree.TREE) -> list[float]:
     return [(nprocs - 1) / nprocs * (count + 1) for count in counts]
 
 
+def _is_gloo(group: Any) -> bool:
+    """Also of a group of make_group(), which torch.distributed does not know of and
+    before 2.0 ends for with an AssertionError."""
+    return isinstance(group, dist.ProcessGroupGloo) or dist.get_backend(group) == "gloo"
+
+
 def _gather(out: torch.Tensor, mine: torch.Tensor, group: Any) -> None:
     """All processes' slices, one behind the other; PyTorch before 2.0 has no
     such call for gloo."""
@@ -129,7 +135,7 @@ def _gather(out: torch.Tensor, mine: torch.Tensor, group: Any) -> None:
             dist.all_gather_into_tensor(out, mine, group=group)
             return
         except (AttributeError, RuntimeError):
-            if mine.is_cuda or dist.get_backend(group) != "gloo" or _gathered[0]:
+            if mine.is_cuda or not _is_gloo(group) or _gathered[0]:
                 raise
             _can_gather[0] = False
         finally:
