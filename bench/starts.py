@@ -42,7 +42,7 @@ def write_queue(args, seed, path):
 
 
 def simulate(args, path):
-    pairs = ",".join(f"{a}+{b}={1 + args.beside * APPS[b][0] / APPS[a][0]}"
+    pairs = ",".join(f"{a}+{b}={args.slices or 1 + args.beside * APPS[b][0] / APPS[a][0]}"
                      for a in APPS for b in APPS)
     command = [args.firn, "sim", "--trace", path, "--cluster", f"1x{args.gpus}:v100@16",
                "--policy", args.policies, "-o", "json", "--charge-first-start",
@@ -68,6 +68,9 @@ def arguments():
     parse.add_argument("--prepare", type=int, default=1, help="jobs prepared at a time")
     parse.add_argument("--beside", type=float, default=1,
                        help="share of the other's steps that is added to a job's own")
+    parse.add_argument("--slices", type=float, default=0,
+                       help="each job of a pair is this many times slower, as on a GPU that "
+                       "gives them slices of time; 0: by --beside")
     args = parse.parse_args()
     first, _, last = args.seeds.partition("-")
     if not first.isdigit() or not (last or first).isdigit():

@@ -8,6 +8,8 @@ order to stop.
 from __future__ import annotations
 
 import ctypes
+import os
+import warnings
 from typing import Any, Iterable, Mapping, Sequence
 
 from firn import FirnError, early
@@ -56,6 +58,13 @@ class Reporter:
             config.job = partner.job.encode()
             config.token = partner.token.encode()
             config.attempt = partner.attempt
+        if speaks and os.environ.get("FIRN_URL") and not can_send():
+            warnings.warn(
+                "libfirn_train was built without libcurl: the scheduler does not"
+                " hear of this job, and cannot foretell its end or change its"
+                " GPUs. Install libcurl's headers and build it again.",
+                stacklevel=2,
+            )
         self._handle = c_void_p()
         call("firn_reporter_open", ctypes.byref(self._handle), ctypes.byref(config))
 
@@ -105,7 +114,7 @@ class Reporter:
         return sent.value, dropped.value, failed.value
 
     def close(self, wait_s: float = 10.0) -> None:
-        """Tries to send what is left for ``timeout`` seconds; less if the
+        """Tries to send what is left for ``wait_s`` seconds; less if the
         scheduler is away."""
         if self._handle:
             lib().firn_reporter_close(self._handle, wait_s)

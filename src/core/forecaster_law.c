@@ -7,11 +7,15 @@
  *
  * A type is learned when jobs that were alone on their GPUs have reported two
  * shapes (GPUs, nodes, batch of a GPU, frozen layers) or more of it. The
- * reports of a shape are averaged, the newest counting STEP_RATE (less than
- * REPORT_RATE of forecaster.c: they come from several jobs, and a refit is
- * dear); a new shape, or one whose mean has moved by NEWS, refits the law
- * (firn_itertime_refit) from the profile's or, without one, from the default:
- * what was not seen stays as it was believed, so few reports change little.
+ * reports of a shape are averaged, the newest counting as much as each of those
+ * before, or as one of MEAN_OF (less than REPORT_RATE of forecaster.c: they
+ * come from several jobs, and a refit is dear. On an H200 a job that had its
+ * GPU alone reported 45 to 54 ms for a step, and slowdowns beside others are
+ * judged by this mean: where the last three reports were most of it, they were
+ * 5 to 9 % too low); a new shape, or one whose mean has moved by NEWS, refits
+ * the law (firn_itertime_refit) from the profile's or, without one, from the
+ * default: what was not seen stays as it was believed, so few reports change
+ * little.
  *
  * What was seen can be saved as text and loaded again, by the names of the
  * types; the laws are fitted anew then.
@@ -31,15 +35,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_RATE 0.3
-#define NEWS      0.05 /* share of a step time */
+#define NEWS 0.05 /* share of a step time */
 
+enum { MEAN_OF = 10 };
 enum { SHAPES_MAX = 32, LAWS_MAX = 4096 };
 
 /* A shape that was reported, and how long its steps were when last fitted. */
 struct shape {
     struct firn_step_obs obs;
     double fitted_s;
+    int n; /* reports; MEAN_OF at most */
 };
 
 struct law {
@@ -169,19 +174,20 @@ static size_t find(const struct law *law, firn_type_id type,
 
 /* --- learning ------------------------------------------------------------ */
 
-/* Takes a step time in; true: it is news. */
+/* Takes in the mean of `n` step times; true: it is news. */
 static bool take(struct law *law, firn_type_id type,
-                 const struct firn_shape *shape, double step_s)
+                 const struct firn_shape *shape, double step_s, int n)
 {
     size_t i = find(law, type, shape);
     if (i == SHAPES_MAX)
         return false;
     if (i == law->seen[type].n) {
-        struct shape first = {{*shape, step_s, (double)NAN}, 0};
+        struct shape first = {{*shape, step_s, (double)NAN}, 0, 0};
         vec_add(&law->seen[type], first);
     }
     struct shape *seen = &law->seen[type].at[i];
-    seen->obs.step_s += STEP_RATE * (step_s - seen->obs.step_s);
+    seen->n = seen->n + n < MEAN_OF ? seen->n + n : MEAN_OF;
+    seen->obs.step_s += (step_s - seen->obs.step_s) * n / seen->n;
     bool is_news =
         fabs(seen->obs.step_s - seen->fitted_s) > NEWS * seen->obs.step_s;
     if (is_news)
@@ -243,7 +249,7 @@ void law_learn(struct forecaster *f, const struct forecaster_report *report)
     firn_type_id type = held_type(f, &report->job->held);
     struct law *law = type >= 0 ? law_of(f, report->job->spec.app) : NULL;
     if (shape_of(f, law, report, &shape) &&
-        take(law, type, &shape, report->step_s))
+        take(law, type, &shape, report->step_s, 1))
         refit(f, law, type);
 }
 
@@ -320,7 +326,7 @@ static void load_step(struct forecaster *f, char *line)
     for (int t = 0; t < f->priors.cluster->ntypes; t++)
         if (strcmp(f->priors.cluster->types[t].name, type) == 0) {
             struct law *law = law_of(f, line);
-            if (law != NULL && take(law, t, &obs.shape, obs.step_s))
+            if (law != NULL && take(law, t, &obs.shape, obs.step_s, MEAN_OF))
                 refit(f, law, t);
         }
 }

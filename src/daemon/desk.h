@@ -60,10 +60,11 @@ struct clocked {
     double alone; /* its rate alone, before that job came or as expected before
                    * its first report; 0: not known */
     bool is_expected; /* that is as expected */
+    bool is_first;    /* `from_s` is the first report from these GPUs */
 };
 
-/* The part of an attempt's training that was seen: from its first report to its
- * last. */
+/* The part of an attempt's training that was seen: from its first step, or its
+ * first report, to its last report. */
 struct trained {
     int64_t attempt;
     int ngpus;
@@ -150,6 +151,8 @@ struct refused {
 
 enum { ETA_ERRORS = 64 };
 
+struct dryrun;
+
 struct desk {
     struct book *book;
     struct dock *dock;
@@ -181,7 +184,8 @@ struct desk {
     struct memseen *memory; /* of language models; NULL: not read yet */
     int nprepared;          /* jobs that the engine prepares at a time, and it
                              * says whose processes are there */
-    bool readmits;          /* waiting jobs, so that they keep their order */
+    const struct dryrun *future; /* that is being rolled; NULL: none */
+    bool readmits; /* waiting jobs, so that they keep their order */
     struct livemerge *merges;
     double limits_s; /* time limits are looked at then */
     double looked_s; /* whether a job takes longer than guessed */
@@ -199,6 +203,10 @@ struct desk {
     bool is_thinking;         /* at this moment */
     VEC(firn_job_id) arrived; /* meanwhile */
 };
+
+/* For how long the processes of a waiting job of a future's round are there,
+ * in seconds: dryrun_ahead.c. */
+double dryrun_ahead_s(const struct dryrun *dry, firn_job_id job);
 
 /* All but the round. */
 void desk_close(struct desk *desk);

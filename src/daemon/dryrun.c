@@ -6,11 +6,12 @@
  * it reports, or at the rate that is forecast for what the policy gave it. The
  * job in question starts where the policy first gives it GPUs.
  *
- * It is rolled three times: with what jobs that do not report still need as it
- * is expected, half of it and twice as much. The first is the answer, all three
- * are its range; of MANY jobs once, and half and twice of the answer are it.
- * The range of an end has besides what nine of ten foretold ends were within, a
- * tenth at least (desk_eta_width).
+ * It is rolled three times, and once before if the engine prepares starts, for
+ * their order (dryrun_ahead.c): with what jobs that do not report still need as
+ * it is expected, half of it and twice as much. The first is the answer, all
+ * three are its range; of MANY jobs once, and half and twice of the answer are
+ * it. The range of an end has besides what nine of ten foretold ends were
+ * within, a tenth at least (desk_eta_width).
  *
  * An unknown end is reported as unknown: when the answer hangs on the end of a
  * job that has no duration, does not report, and is the first of its kind, then
@@ -20,7 +21,7 @@
  * GPUs and shared GPUs cost what was measured of them: dryrun_pace.c.
  *
  * Bound: an event is one simulated end of a job or one wake-up of the policy,
- * with the decision before it. Each of the three takes DRYRUN_EVENTS_MOST
+ * with the decision before it. Each future takes DRYRUN_EVENTS_MOST
  * events, MOST_S of processor time and PASSED_MOST_S in all at most; at the
  * first of the three limits it stops, and the answer says which limit it was.
  * The time in all is the longer one, since the machine may be busy and a solver
@@ -141,6 +142,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
     as.accounts = dry->accounts;
     FIRN_TRY(round_new(&dry->round, &as, err));
     dryrun_pace_open(dry);
+    loop->desk.future = dry;
     FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
     round_save(loop->desk.round, &memory);
@@ -149,6 +151,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
             FIRN_OK)
         log_warn("dry run without the policy's memory: %s", err->text);
     buf_release(&memory);
+    dryrun_ahead_open(dry);
     return FIRN_OK;
 }
 
@@ -157,6 +160,9 @@ void dryrun_close(struct dryrun *dry)
     round_free(dry->round);
     accounts_free(dry->accounts);
     dryrun_pace_close(dry);
+    dryrun_ahead_close(dry);
+    if (dry->loop != NULL)
+        dry->loop->desk.future = NULL;
     vec_release(&dry->pinned);
     buf_release(&dry->gpus);
     for (size_t i = 0; i < dry->nseen; i++)
@@ -312,6 +318,7 @@ static bool roll(struct dryrun *dry, struct firn_error *err)
         round_decide(dry->round, dry->now_s, err) != FIRN_OK)
         return false;
     dryrun_pace_all(dry);
+    dryrun_ahead_fill(dry);
     return end_one(dry, err);
 }
 
@@ -406,6 +413,21 @@ void dryrun_widen(double range[2], double at_s)
     range[1] = isnan(range[1]) ? at_s : fmax(range[1], at_s);
 }
 
+/* Closes `dry` and rolls anew. */
+static enum firn_status ask_once(struct dryrun *dry, struct loop *loop,
+                                 const struct question *q, double stretch,
+                                 struct dryrun_order *order,
+                                 struct firn_error *err)
+{
+    dryrun_close(dry);
+    *dry = (struct dryrun){.stretch = stretch};
+    dryrun_ahead_expect(dry, order);
+    FIRN_TRY(dryrun_open(dry, loop, q, err));
+    dryrun_roll(dry);
+    dryrun_ahead_keep(dry, order);
+    return FIRN_OK;
+}
+
 enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
                             const struct question *q, struct range *range,
                             struct firn_error *err)
@@ -414,18 +436,18 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
     const struct state *state = round_state(loop->desk.round);
     bool are_many = state->nwaiting + state->nrunning > MANY;
     enum firn_status status = FIRN_OK;
+    struct dryrun_order order = {0};
     int nevents = 0;
     *range = (struct range){{NAN, NAN}, {NAN, NAN}, 0};
+    if (!are_many && dryrun_ahead_most(loop) > 0)
+        status = ask_once(dry, loop, q, 1, &order, err);
     for (int i = are_many ? 2 : 0; i < 3 && status == FIRN_OK; i++) {
-        dryrun_close(dry);
-        *dry = (struct dryrun){.stretch = stretches[i]};
-        status = dryrun_open(dry, loop, q, err);
-        if (status == FIRN_OK)
-            dryrun_roll(dry);
+        status = ask_once(dry, loop, q, stretches[i], &order, err);
         nevents += dry->nevents;
         dryrun_widen(range->start, dry->start_s);
         dryrun_widen(range->end, dry->end_s);
     }
+    vec_release(&order);
     range->nevents = nevents;
     for (int i = 0; i < 2 && are_many; i++) {
         dryrun_widen(range->start, dry->start_s * stretches[i]);

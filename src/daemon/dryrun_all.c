@@ -53,12 +53,17 @@ struct fate {
 
 /* --- the futures ---------------------------------------------------------- */
 
+/* Closes `dry` and rolls anew. */
 static enum firn_status roll_one(struct loop *loop, double stretch,
-                                 struct dryrun *dry, struct firn_error *err)
+                                 struct dryrun *dry, struct dryrun_order *order,
+                                 struct firn_error *err)
 {
+    dryrun_close(dry);
     *dry = (struct dryrun){.stretch = stretch, .most_s = ALL_S};
+    dryrun_ahead_expect(dry, order);
     FIRN_TRY(dryrun_open_all(dry, loop, err));
     dryrun_roll(dry);
+    dryrun_ahead_keep(dry, order);
     return FIRN_OK;
 }
 
@@ -215,9 +220,11 @@ static enum firn_status make(struct loop *loop, struct firn_buf *json,
     struct fate *fates = fates_new(loop, n);
     enum firn_status status = FIRN_OK;
     struct dryrun dry = {0};
+    struct dryrun_order order = {0};
+    if (dryrun_ahead_most(loop) > 0)
+        status = roll_one(loop, 1, &dry, &order, err);
     for (int i = 0; i < 3 && status == FIRN_OK; i++) {
-        dryrun_close(&dry);
-        status = roll_one(loop, stretches[i], &dry, err);
+        status = roll_one(loop, stretches[i], &dry, &order, err);
         if (status == FIRN_OK)
             take(fates, n, &dry);
     }
@@ -231,6 +238,7 @@ static enum firn_status make(struct loop *loop, struct firn_buf *json,
         put_all(json, loop, &dry, fates, n);
     }
     dryrun_close(&dry);
+    vec_release(&order);
     mem_free(fates);
     return status;
 }

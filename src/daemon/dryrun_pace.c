@@ -33,7 +33,6 @@ void dryrun_pace_open(struct dryrun *dry)
 
 void dryrun_pace_close(struct dryrun *dry)
 {
-    vec_release(&dry->early);
     mem_free(dry->paces);
     dry->paces = NULL;
     dry->npaces = 0;
@@ -71,30 +70,6 @@ static double start_s(const struct dryrun *dry, const struct firn_job *job,
                : desk_start_s(&dry->loop->desk, job->spec.app, prepared_s);
 }
 
-/* How long processes of a job that starts now were there before: the engine
- * starts them in the order of the starts, `most` jobs at a time. */
-static double prepared_s(struct dryrun *dry, const struct firn_step *step)
-{
-    const struct loop *loop = dry->loop;
-    const struct firn_engine_def *engine = loop->dock.engine;
-    firn_job_id id = desk_book_id(&loop->desk, step->job->id);
-    const struct live_job *job = book_job(loop->book, id);
-    const struct track *track = desk_track(&loop->desk, id);
-    size_t most = engine->prepares != NULL
-                      ? (size_t)engine->prepares(loop->dock.engine_state)
-                      : 0;
-    size_t n = dry->early.n;
-    bool waits = job != NULL ? loop_can_ahead(loop, job)
-                             : loop_app_waits(loop, step->job->spec.app);
-    if (most == 0 || !waits || step->to->how.merged_with != FIRN_NO_JOB)
-        return 0;
-    double since_s = n < most ? dry->began_s : dry->early.at[n - most];
-    if (track != NULL && track->early_s > 0)
-        since_s = track->early_s;
-    vec_add(&dry->early, dry->now_s);
-    return fmax(dry->now_s - since_s, 0);
-}
-
 void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step)
 {
     const struct firn_job *job = step->job;
@@ -108,7 +83,7 @@ void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step)
     if (step->kind == FIRN_STEP_STOP)
         return;
     if (step->kind == FIRN_STEP_START) {
-        pace->cost_s = start_s(dry, job, prepared_s(dry, step));
+        pace->cost_s = start_s(dry, job, dryrun_ahead_starts(dry, step));
         return;
     }
     pace->cost_s = measured_s(dry, job, LIVECOST_START);

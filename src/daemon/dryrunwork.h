@@ -31,6 +31,18 @@ struct dryrun_pace {
     double cost_s; /* of what it got last, before it makes progress */
 };
 
+/* A job that waits and whose processes are there: dryrun_ahead.c. */
+struct dryrun_ready {
+    firn_job_id job; /* the round's */
+    double since_s;
+};
+
+/* Jobs in the order of their starts, by the round's ids. */
+struct dryrun_order {
+    firn_job_id *at;
+    size_t n, cap; /* base/vec.h */
+};
+
 /* A start in a future that ends behind the first of them. */
 struct dryrun_start {
     firn_job_id job; /* the round's */
@@ -65,7 +77,12 @@ struct dryrun {
     int ngpus_kept;            /* starts of which `gpus` is kept */
     struct dryrun_pace *paces; /* by the round's id */
     size_t npaces;
-    VEC(double) early; /* when jobs started whose processes could be there */
+    /* dryrun_ahead.c */
+    VEC(struct dryrun_ready) ready;
+    struct dryrun_order expected; /* FIRN_NO_JOB: that start was */
+    size_t nexpected;             /* of its first ones, that were */
+    struct dryrun_order order;    /* as it came out */
+    VEC(double) early;            /* when jobs started that can be prepared */
 };
 
 /* About a job that is there, or one that is not. */
@@ -83,6 +100,20 @@ void dryrun_close(struct dryrun *dry);
 /* The same with all jobs in question; `stretch` and `most_s` are set. */
 enum firn_status dryrun_open_all(struct dryrun *dry, struct loop *loop,
                                  struct firn_error *err);
+/* --- dryrun_ahead.c --- */
+/* How many jobs the engine prepares at a time. */
+size_t dryrun_ahead_most(const struct loop *loop);
+/* Before it is opened: the order that is expected. An empty one: what the
+ * engine was told of. */
+void dryrun_ahead_expect(struct dryrun *dry, const struct dryrun_order *order);
+/* Behind it: moves the order that came out to an empty one. */
+void dryrun_ahead_keep(struct dryrun *dry, struct dryrun_order *order);
+void dryrun_ahead_open(struct dryrun *dry);
+void dryrun_ahead_close(struct dryrun *dry);
+/* Behind a decision: the engine prepares the next ones. */
+void dryrun_ahead_fill(struct dryrun *dry);
+/* A job gets its GPUs: for how long its processes were there. */
+double dryrun_ahead_starts(struct dryrun *dry, const struct firn_step *step);
 /* --- dryrun_pace.c --- */
 void dryrun_pace_open(struct dryrun *dry);
 void dryrun_pace_close(struct dryrun *dry);

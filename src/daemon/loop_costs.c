@@ -440,10 +440,15 @@ static void set_saved(const struct desk *desk, const struct firn_job *job,
                       struct firn_costs *out)
 {
     const struct track *track = desk_track(desk, desk_book_id(desk, job->id));
-    if (desk->nprepared == 0 || job->held.nparts > 0 || track == NULL)
+    double early_s = 0;
+    if (desk->nprepared == 0 || job->held.nparts > 0)
         return;
-    double now_s = dock_now_s(desk->dock);
-    double early_s = track->early_s > 0 ? now_s - track->early_s : 0;
+    if (desk->future != NULL)
+        early_s = dryrun_ahead_s(desk->future, job->id);
+    else if (track == NULL)
+        return;
+    else if (track->early_s > 0)
+        early_s = dock_now_s(desk->dock) - track->early_s;
     out->is_saved_known = true;
     out->saved_s = desk_start_s(desk, job->spec.app, 0) -
                    desk_start_s(desk, job->spec.app, early_s);

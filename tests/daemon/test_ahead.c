@@ -15,6 +15,7 @@
 #include "daemon/dryrunwork.h"
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,6 +215,83 @@ static void the_end_of_a_job_is_for_the_foremost_one(void **unused)
     loopscene_close(&s);
 }
 
+/* One job is prepared at a time, and firn goes by that. The processes of c are
+ * there for 40 s now, and for all of a start when a ends, 100 s from now: it
+ * starts in 5 s, and b is prepared from then on. */
+static void a_future_knows_whose_processes_are_there_by_then(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "firn");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    const struct live_job *b = loopscene_submit(&s, "b", JOB);
+    const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
+    loopscene_turn(&s);
+    early_job = c->id;
+    vec_add(&s.loop->ahead.told, c->id);
+    vec_add(&s.loop->ahead.told, b->id);
+    struct dryrun dry = {.stretch = 1};
+    struct firn_error err = {0};
+    loop_ahead_look(s.loop, dock_now_s(&s.loop->dock));
+    assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
+    firn_job_id c_in = desk_track(&s.loop->desk, c->id)->round_id;
+    firn_job_id b_in = desk_track(&s.loop->desk, b->id)->round_id;
+    assert_true(fabs(dryrun_ahead_s(&dry, c_in) - 40) < 1e-6);
+    assert_true(dryrun_ahead_s(&dry, b_in) == 0);
+    struct firn_costs costs = {0};
+    const struct firn_job *job =
+        desk_job(&s.loop->desk, desk_track(&s.loop->desk, c->id));
+    dry.now_s += 100;
+    desk_costs(&s.loop->desk, job, &costs);
+    assert_true(costs.is_saved_known && fabs(costs.saved_s - 55) < 1e-6);
+    dry.now_s -= 100;
+    dryrun_roll(&dry);
+    assert_int_equal(dry.order.n, 2);
+    assert_int_equal(dry.order.at[0], c_in);
+    assert_int_equal(dry.order.at[1], b_in);
+    dryrun_close(&dry);
+    desk_costs(&s.loop->desk, job, &costs);
+    assert_true(fabs(costs.saved_s - 40) < 1);
+    loopscene_close(&s);
+}
+
+/* Two jobs that are equal but for their processes, three times over: the order
+ * in which a forecast ends is the one with which the next begins, so that both
+ * are the same. */
+static void a_forecast_goes_by_its_own_order(void **unused)
+{
+    (void)unused;
+    static const char *const said[] = {"100s", "104s", "108s", "112s"};
+    char name[] = "b";
+    struct loopscene s;
+    open_scene(&s, "firn");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    for (int i = 0; i < 4; i++, name[0]++) {
+        char file[160];
+        snprintf(file, sizeof file, JOB_OF("%s"), said[i]);
+        loopscene_submit(&s, name, file);
+    }
+    loopscene_turn(&s);
+    struct dryrun_order order = {0}, again = {0};
+    struct firn_error err = {0};
+    for (int i = 0; i < 3; i++) {
+        struct dryrun dry = {.stretch = 1};
+        dryrun_ahead_expect(&dry, &order);
+        assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
+        dryrun_roll(&dry);
+        assert_int_equal(dry.order.n, 4);
+        dryrun_ahead_keep(&dry, i == 0 ? &order : &again);
+        dryrun_close(&dry);
+        for (size_t k = 0; i > 0 && k < 4; k++)
+            assert_int_equal(order.at[k], again.at[k]);
+    }
+    vec_release(&order);
+    vec_release(&again);
+    loopscene_close(&s);
+}
+
 /* Also by a forecast without a decision since the last one. */
 static void what_is_prepared_stays_foreseen(void **unused)
 {
@@ -250,6 +328,8 @@ int main(void)
         CASE(the_policy_is_told_of_starts_and_ends),
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
+        CASE(a_future_knows_whose_processes_are_there_by_then),
+        CASE(a_forecast_goes_by_its_own_order),
         CASE(what_is_prepared_stays_foreseen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,8 @@ import shutil
 import struct
 import tempfile
 import unittest
+import warnings
+from unittest import mock
 
 import farm
 import torch
@@ -182,6 +184,17 @@ class Reports(unittest.TestCase):
 
         os.environ.pop("FIRN_URL", None)
         self.assertEqual(farm.run(1, work), {"before": -1, "after": 1})
+
+    def test_a_library_that_cannot_report_says_so(self) -> None:
+        """Jobs of a library without libcurl sent nothing and said nothing."""
+        scheduler = {"FIRN_URL": "unix:/nowhere", "FIRN_JOB": "1"}
+        with mock.patch.dict(os.environ, scheduler):
+            with mock.patch("firn.report.can_send", return_value=False):
+                with self.assertWarnsRegex(UserWarning, "without libcurl"):
+                    Reporter().close(0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                Reporter(speaks=False).close(0)
 
 
 if __name__ == "__main__":
