@@ -4,10 +4,11 @@
  * An engine that prepares starts the processes of the next few jobs early
  * (loop_ahead.c), and a policy may take those jobs first. So what a future
  * holds depends on who is prepared in it, and who is prepared on what the
- * future holds. A future therefore begins with the order of starts in which an
- * earlier one ended, or that the engine was told of, and behind each decision
- * the first of that order which still wait are prepared. A forecast of all jobs
- * rolls once for the order, and then with it.
+ * future holds. A first future begins with the order of starts that the engine
+ * was told of, and who is prepared stays so: it shows what the policy makes of
+ * that. The order in which it ends is what the engine is told next, and a
+ * second future begins with that: behind each decision the first jobs of it
+ * which still wait are prepared, and others no more, as the engine does it.
  *
  * Jobs that are not in the order are prepared in the order of their starts, as
  * far as what they cost goes; the policy does not know of it.
@@ -24,6 +25,8 @@
 #include "daemon/dryrunwork.h"
 #include <math.h>
 #include <string.h>
+
+enum { WANTED = 64 };
 
 size_t dryrun_ahead_most(const struct loop *loop)
 {
@@ -93,19 +96,45 @@ static bool strike(struct dryrun *dry, firn_job_id job)
 
 /* --- who is prepared ------------------------------------------------------ */
 
+/* Those that are prepared already go on, others begin now. */
+static void want(struct dryrun *dry, struct dryrun_ready *wanted, size_t *n,
+                 firn_job_id id)
+{
+    const struct dryrun_ready *ready = find(dry, id);
+    for (size_t i = 0; i < *n; i++)
+        if (wanted[i].job == id)
+            return;
+    wanted[(*n)++] =
+        ready != NULL ? *ready : (struct dryrun_ready){id, dry->now_s};
+}
+
+static size_t want_ready(struct dryrun *dry, struct dryrun_ready *wanted,
+                         size_t n, size_t most)
+{
+    for (size_t i = 0; n < most && i < dry->ready.n; i++)
+        want(dry, wanted, &n, dry->ready.at[i].job);
+    return n;
+}
+
 void dryrun_ahead_fill(struct dryrun *dry)
 {
     const struct state *state = round_state(dry->round);
-    size_t most = dryrun_ahead_most(dry->loop);
-    for (size_t i = dry->nexpected; dry->ready.n < most && i < dry->expected.n;
-         i++) {
+    struct dryrun_ready wanted[WANTED];
+    size_t most = dryrun_ahead_most(dry->loop), n = 0;
+    most = most < WANTED ? most : WANTED;
+    if (dry->is_told)
+        n = want_ready(dry, wanted, n, most);
+    for (size_t i = dry->nexpected; n < most && i < dry->expected.n; i++) {
         firn_job_id id = dry->expected.at[i];
         const struct firn_job *job =
             id != FIRN_NO_JOB ? state_job(state, id) : NULL;
-        if (job != NULL && job->held.nparts == 0 && find(dry, id) == NULL &&
-            can_be(dry, job))
-            vec_add(&dry->ready, ((struct dryrun_ready){id, dry->now_s}));
+        if (job != NULL && job->held.nparts == 0 && can_be(dry, job))
+            want(dry, wanted, &n, id);
     }
+    n = want_ready(dry, wanted, n, most);
+    dry->ready.n = 0;
+    for (size_t i = 0; i < n; i++)
+        vec_add(&dry->ready, wanted[i]);
 }
 
 void dryrun_ahead_open(struct dryrun *dry)
@@ -114,7 +143,8 @@ void dryrun_ahead_open(struct dryrun *dry)
     const struct state *state = round_state(dry->round);
     if (dryrun_ahead_most(dry->loop) == 0)
         return;
-    for (size_t i = 0; dry->expected.n == 0 && i < loop->ahead.told.n; i++) {
+    dry->is_told = dry->expected.n == 0;
+    for (size_t i = 0; dry->is_told && i < loop->ahead.told.n; i++) {
         const struct track *track =
             desk_track(&loop->desk, loop->ahead.told.at[i]);
         if (track != NULL)

@@ -81,6 +81,7 @@ struct dryrun {
     VEC(struct dryrun_ready) ready;
     struct dryrun_order expected; /* FIRN_NO_JOB: that start was */
     size_t nexpected;             /* of its first ones, that were */
+    bool is_told;                 /* it is what the engine was told of */
     struct dryrun_order order;    /* as it came out */
     VEC(double) early;            /* when jobs started that can be prepared */
 };

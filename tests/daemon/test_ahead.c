@@ -256,6 +256,40 @@ static void a_future_knows_whose_processes_are_there_by_then(void **unused)
     loopscene_close(&s);
 }
 
+/* c is prepared; b would come first under fifo. The engine is told of b then
+ * and ends the preparation of c: so does a future whose order is known. */
+static void who_is_prepared_for_nothing_is_not_for_long(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "fifo");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    const struct live_job *b = loopscene_submit(&s, "b", JOB);
+    const struct live_job *c = loopscene_submit(&s, "c", JOB);
+    loopscene_turn(&s);
+    early_job = c->id;
+    vec_add(&s.loop->ahead.told, c->id);
+    loop_ahead_look(s.loop, dock_now_s(&s.loop->dock));
+    firn_job_id b_in = desk_track(&s.loop->desk, b->id)->round_id;
+    firn_job_id c_in = desk_track(&s.loop->desk, c->id)->round_id;
+    struct dryrun_order order = {0};
+    struct firn_error err = {0};
+    for (int i = 0; i < 2; i++) {
+        struct dryrun dry = {.stretch = 1};
+        dryrun_ahead_expect(&dry, &order);
+        assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
+        assert_int_equal(dry.ready.n, 1);
+        assert_int_equal(dry.ready.at[0].job, i == 0 ? c_in : b_in);
+        dryrun_roll(&dry);
+        dryrun_ahead_keep(&dry, &order);
+        dryrun_close(&dry);
+    }
+    assert_int_equal(order.at[0], b_in);
+    vec_release(&order);
+    loopscene_close(&s);
+}
+
 /* Two jobs that are equal but for their processes, three times over: the order
  * in which a forecast ends is the one with which the next begins, so that both
  * are the same. */
@@ -329,6 +363,7 @@ int main(void)
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
         CASE(a_future_knows_whose_processes_are_there_by_then),
+        CASE(who_is_prepared_for_nothing_is_not_for_long),
         CASE(a_forecast_goes_by_its_own_order),
         CASE(what_is_prepared_stays_foreseen),
     };
