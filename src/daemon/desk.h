@@ -153,6 +153,13 @@ enum { ETA_ERRORS = 64 };
 
 struct dryrun;
 
+/* A simulated future, which says for how long the processes of a waiting job
+ * of its round are there in it, in seconds. */
+struct desk_future {
+    double (*early_s)(const void *of, firn_job_id job); /* NULL: no future */
+    const void *of;
+};
+
 struct desk {
     struct book *book;
     struct dock *dock;
@@ -184,8 +191,8 @@ struct desk {
     struct memseen *memory; /* of language models; NULL: not read yet */
     int nprepared;          /* jobs that the engine prepares at a time, and it
                              * says whose processes are there */
-    const struct dryrun *future; /* that is being rolled; NULL: none */
-    bool readmits; /* waiting jobs, so that they keep their order */
+    struct desk_future future; /* that is being rolled */
+    bool readmits;             /* waiting jobs, so that they keep their order */
     struct livemerge *merges;
     double limits_s; /* time limits are looked at then */
     double looked_s; /* whether a job takes longer than guessed */
@@ -204,12 +211,21 @@ struct desk {
     VEC(firn_job_id) arrived; /* meanwhile */
 };
 
-/* For how long the processes of a waiting job of a future's round are there,
- * in seconds: dryrun_ahead.c. */
-double dryrun_ahead_s(const struct dryrun *dry, firn_job_id job);
-
 /* All but the round. */
 void desk_close(struct desk *desk);
+
+/* --- jobs that are prepared before they start: desk_ahead.c --------------- */
+
+/* May the job's processes be started before its GPUs are free? */
+bool desk_can_ahead(const struct desk *desk, const struct live_job *job);
+/* Did the trainers of an application wait for their GPUs? */
+bool desk_app_waits(const struct desk *desk, const char *app);
+/* How many jobs the engine prepares at a time. */
+size_t desk_prepares(const struct desk *desk);
+/* For how long the processes of a waiting job are there, in seconds, in the
+ * future that is being rolled or now. False: it is not known. */
+bool desk_early_s(const struct desk *desk, const struct firn_job *job,
+                  double *early_s);
 
 /* --- tracks and the round: desk.c ----------------------------------------- */
 

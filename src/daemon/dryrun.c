@@ -142,7 +142,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
     as.accounts = dry->accounts;
     FIRN_TRY(round_new(&dry->round, &as, err));
     dryrun_pace_open(dry);
-    loop->desk.future = dry;
+    loop->desk.future = (struct desk_future){dryrun_ahead_s, dry};
     FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
     round_save(loop->desk.round, &memory);
@@ -162,7 +162,7 @@ void dryrun_close(struct dryrun *dry)
     dryrun_pace_close(dry);
     dryrun_ahead_close(dry);
     if (dry->loop != NULL)
-        dry->loop->desk.future = NULL;
+        dry->loop->desk.future = (struct desk_future){0};
     vec_release(&dry->pinned);
     buf_release(&dry->gpus);
     for (size_t i = 0; i < dry->nseen; i++)
@@ -439,7 +439,7 @@ enum firn_status dryrun_ask(struct dryrun *dry, struct loop *loop,
     struct dryrun_order order = {0};
     int nevents = 0;
     *range = (struct range){{NAN, NAN}, {NAN, NAN}, 0};
-    if (!are_many && dryrun_ahead_most(loop) > 0)
+    if (!are_many && desk_prepares(&loop->desk) > 0)
         status = ask_once(dry, loop, q, 1, &order, err);
     for (int i = are_many ? 2 : 0; i < 3 && status == FIRN_OK; i++) {
         status = ask_once(dry, loop, q, stretches[i], &order, err);

@@ -28,20 +28,12 @@
 
 enum { WANTED = 64 };
 
-size_t dryrun_ahead_most(const struct loop *loop)
-{
-    const struct dock *dock = &loop->dock;
-    return dock->engine->prepares != NULL
-               ? (size_t)dock->engine->prepares(dock->engine_state)
-               : 0;
-}
-
 static bool can_be(const struct dryrun *dry, const struct firn_job *job)
 {
     firn_job_id id = desk_book_id(&dry->loop->desk, job->id);
     const struct live_job *live = book_job(dry->loop->book, id);
-    return live != NULL ? loop_can_ahead(dry->loop, live)
-                        : loop_app_waits(dry->loop, job->spec.app);
+    return live != NULL ? desk_can_ahead(&dry->loop->desk, live)
+                        : desk_app_waits(&dry->loop->desk, job->spec.app);
 }
 
 static struct dryrun_ready *find(const struct dryrun *dry, firn_job_id job)
@@ -52,8 +44,9 @@ static struct dryrun_ready *find(const struct dryrun *dry, firn_job_id job)
     return NULL;
 }
 
-double dryrun_ahead_s(const struct dryrun *dry, firn_job_id job)
+double dryrun_ahead_s(const void *future, firn_job_id job)
 {
+    const struct dryrun *dry = future;
     const struct dryrun_ready *ready = find(dry, job);
     return ready != NULL ? fmax(dry->now_s - ready->since_s, 0) : 0;
 }
@@ -120,7 +113,7 @@ void dryrun_ahead_fill(struct dryrun *dry)
 {
     const struct state *state = round_state(dry->round);
     struct dryrun_ready wanted[WANTED];
-    size_t most = dryrun_ahead_most(dry->loop), n = 0;
+    size_t most = desk_prepares(&dry->loop->desk), n = 0;
     most = most < WANTED ? most : WANTED;
     if (dry->is_told)
         n = want_ready(dry, wanted, n, most);
@@ -141,7 +134,7 @@ void dryrun_ahead_open(struct dryrun *dry)
 {
     const struct loop *loop = dry->loop;
     const struct state *state = round_state(dry->round);
-    if (dryrun_ahead_most(dry->loop) == 0)
+    if (desk_prepares(&dry->loop->desk) == 0)
         return;
     dry->is_told = dry->expected.n == 0;
     for (size_t i = 0; dry->is_told && i < loop->ahead.told.n; i++) {
@@ -164,7 +157,7 @@ double dryrun_ahead_starts(struct dryrun *dry, const struct firn_step *step)
 {
     firn_job_id id = step->job->id;
     struct dryrun_ready *ready = find(dry, id);
-    size_t most = dryrun_ahead_most(dry->loop);
+    size_t most = desk_prepares(&dry->loop->desk);
     double since_s = ready != NULL ? ready->since_s : dry->now_s;
     vec_add(&dry->order, id);
     if (ready != NULL)

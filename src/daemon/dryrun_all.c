@@ -221,7 +221,7 @@ static enum firn_status make(struct loop *loop, struct firn_buf *json,
     enum firn_status status = FIRN_OK;
     struct dryrun dry = {0};
     struct dryrun_order order = {0};
-    if (dryrun_ahead_most(loop) > 0)
+    if (desk_prepares(&loop->desk) > 0)
         status = roll_one(loop, 1, &dry, &order, err);
     for (int i = 0; i < 3 && status == FIRN_OK; i++) {
         status = roll_one(loop, stretches[i], &dry, &order, err);

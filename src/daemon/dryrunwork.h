@@ -102,8 +102,8 @@ void dryrun_close(struct dryrun *dry);
 enum firn_status dryrun_open_all(struct dryrun *dry, struct loop *loop,
                                  struct firn_error *err);
 /* --- dryrun_ahead.c --- */
-/* How many jobs the engine prepares at a time. */
-size_t dryrun_ahead_most(const struct loop *loop);
+/* struct desk_future's: `future` is a dryrun. */
+double dryrun_ahead_s(const void *future, firn_job_id job);
 /* Before it is opened: the order that is expected. An empty one: what the
  * engine was told of. */
 void dryrun_ahead_expect(struct dryrun *dry, const struct dryrun_order *order);

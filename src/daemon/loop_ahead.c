@@ -3,12 +3,9 @@
  * An engine that can start the processes of a job before its GPUs are free is
  * told which jobs these are, when and where. The answer is that of the real
  * policy on a copy of the real state (dryrun.c), rolled forward to the first
- * few starts: it holds for every policy, and no policy has to know of it. A
- * forecast that does not come true costs a preparation for nothing.
- *
- * A job may be prepared if its trainer waits for its GPUs (firn/ahead.h): by
- * its own last report, by `can: ahead` of its job file, or because the trainers
- * of its application did. `can` without "ahead" declines it.
+ * few starts of jobs that may be prepared (desk_ahead.c): it holds for every
+ * policy, and no policy has to know of it. A forecast that does not come true
+ * costs a preparation for nothing.
  *
  * Before each decision and each forecast it is asked which of them have
  * processes already, and for how long (loop_ahead_look): a policy may start
@@ -20,31 +17,11 @@
  *     loop's time goes into it.
  */
 #include "base/clock.h"
-#include "daemon/abilities.h"
 #include "daemon/dryrunwork.h"
 #include <math.h>
-#include <string.h>
 
 static const double REST = 50, REST_LEAST_S = 0.1, LATEST_S = 5, MOST_S = 0.05;
 enum { STARTS = 8 };
-
-bool loop_app_waits(const struct loop *loop, const char *app)
-{
-    return app[0] != '\0' &&
-           livecosts_own_mean(loop->desk.costs, app, LIVECOST_WAITS) > 0.5;
-}
-
-bool loop_can_ahead(const struct loop *loop, const struct live_job *job)
-{
-    const struct live_ask *ask = &job->ask;
-    bool is_declared = strstr(ask->can, "ahead") != NULL;
-    if (ask->inbox[0] != '\0' ||
-        (ask->can[0] != '\0' && !is_declared && strcmp(ask->can, "all") != 0))
-        return false;
-    if (job->reported_s > 0 && job->last.can >= 0)
-        return ((unsigned)job->last.can & FIRN_CAN_AHEAD) != 0;
-    return is_declared || loop_app_waits(loop, ask->app);
-}
 
 /* (1) */
 static bool has_some(const struct loop *loop)
@@ -57,7 +34,7 @@ static bool has_some(const struct loop *loop)
             sj->job.held.nparts == 0
                 ? book_job(loop->book, desk_book_id(&loop->desk, sj->job.id))
                 : NULL;
-        if (job != NULL && loop_can_ahead(loop, job))
+        if (job != NULL && desk_can_ahead(&loop->desk, job))
             return true;
     }
     return false;
@@ -73,7 +50,7 @@ static size_t pick(const struct loop *loop, const struct dryrun *dry,
         const struct live_job *job =
             book_job(loop->book, desk_book_id(&loop->desk, start->job));
         bool is_alone = start->to.how.merged_with == FIRN_NO_JOB;
-        if (job != NULL && is_alone && loop_can_ahead(loop, job))
+        if (job != NULL && is_alone && desk_can_ahead(&loop->desk, job))
             out[n++] = (struct firn_foreseen){job->id, start->in_s, &start->to};
     }
     return n;

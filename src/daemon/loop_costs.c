@@ -439,16 +439,9 @@ double desk_start_s(const struct desk *desk, const char *app, double prepared_s)
 static void set_saved(const struct desk *desk, const struct firn_job *job,
                       struct firn_costs *out)
 {
-    const struct track *track = desk_track(desk, desk_book_id(desk, job->id));
-    double early_s = 0;
-    if (desk->nprepared == 0 || job->held.nparts > 0)
+    double early_s;
+    if (!desk_early_s(desk, job, &early_s))
         return;
-    if (desk->future != NULL)
-        early_s = dryrun_ahead_s(desk->future, job->id);
-    else if (track == NULL)
-        return;
-    else if (track->early_s > 0)
-        early_s = dock_now_s(desk->dock) - track->early_s;
     out->is_saved_known = true;
     out->saved_s = desk_start_s(desk, job->spec.app, 0) -
                    desk_start_s(desk, job->spec.app, early_s);

@@ -470,7 +470,7 @@ static bool launch(void *arg, firn_job_id id, struct firn_launch *out)
     struct loop *loop = arg;
     if (!dock_launch(&loop->dock, id, out))
         return false;
-    out->can_ahead = loop_can_ahead(loop, book_job(loop->book, id));
+    out->can_ahead = desk_can_ahead(&loop->desk, book_job(loop->book, id));
     return true;
 }
 

@@ -60,10 +60,6 @@ struct loop {
 double loop_ahead(struct loop *loop, double now_s);
 /* Looks which waiting jobs have processes already. */
 void loop_ahead_look(struct loop *loop, double now_s);
-/* May the job's processes be started before its GPUs are free? */
-bool loop_can_ahead(const struct loop *loop, const struct live_job *job);
-/* Did the trainers of an application wait for their GPUs? */
-bool loop_app_waits(const struct loop *loop, const char *app);
 
 enum { LOOP_ROUND_MS = 50, LOOP_THINK_FROM = 2000 };
 /* How long a turn handles requests that waited for a decision. */
