@@ -4,11 +4,20 @@
  * An engine that prepares starts the processes of the next few jobs early
  * (loop_ahead.c), and a policy may take those jobs first. So what a future
  * holds depends on who is prepared in it, and who is prepared on what the
- * future holds. A first future begins with the order of starts that the engine
- * was told of, and who is prepared stays so: it shows what the policy makes of
- * that. The order in which it ends is what the engine is told next, and a
+ * future holds. In a first future, jobs that are prepared stay so until they
+ * start, and the policy knows of no others that are: it shows what the policy
+ * makes of them. The order of its starts is what the engine is told next, and a
  * second future begins with that: behind each decision the first jobs of it
  * which still wait are prepared, and others no more, as the engine does it.
+ *
+ * The order does not depend on orders of before. (It did: a first future began
+ * with the order that the engine was told of last, in which each job came first
+ * because it was prepared, and was prepared because it came first. Orders
+ * lasted for some seconds, then others came. With this and the place that other
+ * guests leave to the foremost one (policy/firn_share.c), 13 queues of 20 C
+ * trainers whose users do not know how long they take, pairs 1.85 times slower,
+ * five of them with both versions: mean error of foretold ends under firn 15.0
+ * and 5.5 %, of firn plan 29 and 6.4 %; mean completion time 26.4 and 26.9 s.)
  *
  * Jobs that are not in the order are prepared in the order of their starts, as
  * far as what they cost goes; the policy does not know of it.
@@ -115,7 +124,7 @@ void dryrun_ahead_fill(struct dryrun *dry)
     struct dryrun_ready wanted[WANTED];
     size_t most = desk_prepares(&dry->loop->desk), n = 0;
     most = most < WANTED ? most : WANTED;
-    if (dry->is_told)
+    if (dry->is_first)
         n = want_ready(dry, wanted, n, most);
     for (size_t i = dry->nexpected; n < most && i < dry->expected.n; i++) {
         firn_job_id id = dry->expected.at[i];
@@ -136,13 +145,7 @@ void dryrun_ahead_open(struct dryrun *dry)
     const struct state *state = round_state(dry->round);
     if (desk_prepares(&dry->loop->desk) == 0)
         return;
-    dry->is_told = dry->expected.n == 0;
-    for (size_t i = 0; dry->is_told && i < loop->ahead.told.n; i++) {
-        const struct track *track =
-            desk_track(&loop->desk, loop->ahead.told.at[i]);
-        if (track != NULL)
-            vec_add(&dry->expected, track->round_id);
-    }
+    dry->is_first = dry->expected.n == 0;
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         firn_job_id id = desk_book_id(&loop->desk, sj->job.id);
         const struct track *track = desk_track(&loop->desk, id);

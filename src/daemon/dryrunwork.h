@@ -81,7 +81,7 @@ struct dryrun {
     VEC(struct dryrun_ready) ready;
     struct dryrun_order expected; /* FIRN_NO_JOB: that start was */
     size_t nexpected;             /* of its first ones, that were */
-    bool is_told;                 /* it is what the engine was told of */
+    bool is_first;                /* no order is expected */
     struct dryrun_order order;    /* as it came out */
     VEC(double) early;            /* when jobs started that can be prepared */
 };
@@ -104,8 +104,8 @@ enum firn_status dryrun_open_all(struct dryrun *dry, struct loop *loop,
 /* --- dryrun_ahead.c --- */
 /* struct desk_future's: `future` is a dryrun. */
 double dryrun_ahead_s(const void *future, firn_job_id job);
-/* Before it is opened: the order that is expected. An empty one: what the
- * engine was told of. */
+/* Before it is opened: the order that is expected. An empty one: the first
+ * future. */
 void dryrun_ahead_expect(struct dryrun *dry, const struct dryrun_order *order);
 /* Behind it: moves the order that came out to an empty one. */
 void dryrun_ahead_keep(struct dryrun *dry, struct dryrun_order *order);

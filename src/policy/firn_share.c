@@ -24,10 +24,10 @@
  * with 8 s of start, 5 s of training and 1.3 or 4.4 s behind their last step,
  * on one GPU that one of them keeps busy, seeds 101 to 130, mean completion
  * time over that of sjf-ffs: with one job prepared 1.039 when only pairs that
- * train counted, and 0.957; with none 0.926 and 0.899; with two, where the next
- * one is being prepared, 0.947 and 0.941; with starts of 20 s 1.195 and 0.986.
+ * train counted, and 0.958; with none 0.926 and 0.900; with two, where the next
+ * one is being prepared, 0.947 and 0.941; with starts of 20 s 1.195 and 0.992.
  * With time slices, each job of any pair 1.7, 1.85 or 2 times slower, as on an
- * H200: 0.989, 0.977 and 0.962. bench/starts.py.)
+ * H200: 0.986, 0.980 and 0.956. bench/starts.py.)
  *
  * A guest that is already there also gains the restart that it would lose,
  * without preparation, for that would take the place of another. Where (1) is
@@ -44,10 +44,17 @@
  *
  * A guest that is being started needs memory, but does not train yet. Where
  * starts are measured it may come, whatever the slowdowns, if the host ends
- * before it trains; the policy wakes when that is so. The foremost guest has
- * the end of the host that it can come to first: one behind it whose start
- * takes longer does not take the place before (its processes are there, and
- * those of the other are not).
+ * before it trains; the policy wakes when that is so. The foremost guest that
+ * fits there has the end of the host that it can come to first: one behind it
+ * whose start takes longer does not take the place before (its processes are
+ * there, and those of the other are not), and comes beside the host only if (1)
+ * is more than what the foremost and those behind lose, (n + 1) times the
+ * seconds by which the foremost then trains later. (Before, any guest came for
+ * which (1) was above 0, also a job of 18 s when one of 5 s had its processes
+ * there. Which of many guests that was hung on fractions of a second, and so
+ * did all forecasts; on the tuning queues of the above, seeds 1 to 30 and
+ * slices of 1.85, the mean is 0.992 of that, and the longest queue is at 1.005
+ * of sjf-ffs instead of 1.067.)
  *
  * `slowdown` bounds pairs that were measured, where the host could do with
  * fewer GPUs: two jobs on half of the GPUs each are mostly better than a slow
@@ -278,11 +285,12 @@ static void run_both(struct turn *a, struct turn *b)
 struct match {
     struct one_seat *seat, *host;
     struct paces paces;
-    double share;     /* that the host's GPUs are of all of their type */
-    double waits_s;   /* until it must start to train behind the host */
-    bool was_here;    /* it holds GPUs of the host */
-    bool is_promised; /* the place beside the host's end is another one's */
-    bool is_free;     /* else: it trains when the host does no more */
+    double share;   /* that the host's GPUs are of all of their type */
+    double waits_s; /* until it must start to train behind the host */
+    bool was_here;  /* it holds GPUs of the host */
+    const struct one_seat *promised; /* that has the place beside the host's
+                                      * end, if it is another one; or NULL */
+    bool is_free; /* else: it trains when the host does no more */
 };
 
 /* When the next job can train, if the first of two gives its place at `place_s`
@@ -321,6 +329,20 @@ static double pair_gain(const struct one_round *round, const struct match *m,
     return gain + round->nbehind * m->share * (later_s - now_s);
 }
 
+/* What the job that has the place beside the host's end loses if the guest
+ * comes, in seconds until it trains, and with it those behind. */
+static double push(const struct one_round *round, const struct match *m,
+                   const struct turn *guest, const struct turn *host)
+{
+    double place_s =
+        fmin(host->last_s + host->end_s, guest->last_s + guest->end_s);
+    if (m->promised == NULL || m->was_here)
+        return 0;
+    double later_s =
+        place_s + m->promised->start_s - host->from_s - host->work_s;
+    return fmax(later_s, 0) * (1 + round->nbehind * m->share);
+}
+
 static struct turn turn_of(const struct one_round *round,
                            const struct one_seat *seat, int c, bool is_held,
                            double pace)
@@ -346,9 +368,11 @@ static void try_choice(const struct one_round *round, const struct match *m,
                     mine.last_s - mine.from_s - mine.work_s +
                     (is_held ? 0 : seat->cost_s - seat->first_s);
     bool may_come =
-        m->is_free || pair_gain(round, m, &mine, &theirs, part, is_held) > 0;
-    if (!may_come && seat->start_s > 0 && !m->is_promised &&
-        (best->later == NULL || m->waits_s < best->later_s)) {
+        m->is_free || pair_gain(round, m, &mine, &theirs, part, is_held) >
+                          push(round, m, &mine, &theirs);
+    if (!may_come && seat->start_s > 0 && m->promised == NULL &&
+        (best->later == NULL || m->waits_s < best->later_s) &&
+        passes_beside(round, seat, &seat->choices[c], host) != ONE_NONE) {
         best->later = host;
         best->later_s = m->waits_s;
     }
@@ -376,9 +400,9 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
     m.share =
         (double)theirs->gpus / round->view->cluster->types[theirs->type].ngpus;
     m.waits_s = ends_s(round, host) - starts_s(round, seat, m.was_here);
-    m.is_promised =
-        host->next != NULL && host->next != seat && !host->next->is_placed;
-    m.is_free = m.waits_s <= SOON_S && !m.is_promised;
+    if (host->next != seat && host->next != NULL && !host->next->is_placed)
+        m.promised = host->next;
+    m.is_free = m.waits_s <= SOON_S && m.promised == NULL;
     if (!m.is_free && !find_paces(round, seat, host, &m.paces))
         return;
     for (int c = 0; c < seat->n; c++) {

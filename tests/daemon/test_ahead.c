@@ -256,6 +256,32 @@ static void a_future_knows_whose_processes_are_there_by_then(void **unused)
     loopscene_close(&s);
 }
 
+/* The engine was told of c before b was submitted, and has no processes of c
+ * yet. That is no reason for the longer one to go first. */
+static void an_order_of_before_is_no_reason_for_the_next(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "firn");
+    loopscene_submit(&s, "a", JOB);
+    loopscene_turn(&s);
+    const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
+    const struct live_job *b = loopscene_submit(&s, "b", JOB);
+    loopscene_turn(&s);
+    vec_add(&s.loop->ahead.told, c->id);
+    struct dryrun dry = {.stretch = 1};
+    struct firn_error err = {0};
+    loop_ahead_look(s.loop, dock_now_s(&s.loop->dock));
+    assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
+    dryrun_roll(&dry);
+    assert_int_equal(dry.order.at[0],
+                     desk_track(&s.loop->desk, b->id)->round_id);
+    assert_int_equal(dry.order.at[1],
+                     desk_track(&s.loop->desk, c->id)->round_id);
+    dryrun_close(&dry);
+    loopscene_close(&s);
+}
+
 /* c is prepared; b would come first under fifo. The engine is told of b then
  * and ends the preparation of c: so does a future whose order is known. */
 static void who_is_prepared_for_nothing_is_not_for_long(void **unused)
@@ -363,6 +389,7 @@ int main(void)
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
         CASE(a_future_knows_whose_processes_are_there_by_then),
+        CASE(an_order_of_before_is_no_reason_for_the_next),
         CASE(who_is_prepared_for_nothing_is_not_for_long),
         CASE(a_forecast_goes_by_its_own_order),
         CASE(what_is_prepared_stays_foreseen),

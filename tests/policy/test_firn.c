@@ -805,6 +805,53 @@ static void a_prepared_guest_makes_way_for_the_next_one(void **unused)
     }
 }
 
+/* Starts of 10 s, one job is prepared, two that train take 1.8 times as long. a
+ * trains from 10 to 29 s, b of 5 s waits for its end. c of 18 s could train
+ * from 13 s on: a would end at 41.8 s, c at 43.8 s, earlier than both after
+ * each other (47 s), but b would wait. c does not come. b, which is prepared,
+ * comes at 20 s, so that c is prepared by 30 s. */
+static void a_long_guest_does_not_pass_a_short_one(void **unused)
+{
+    static const struct firn_restart_cost prepared = {"x", 0};
+    (void)unused;
+    struct play play;
+    open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s,app\n"
+                       "a,0,1,19,x\nb,2,1,5,x\nc,3,1,18,x\n");
+    let_share(&play, 1.8);
+    play.options.quiet_starts = true;
+    play.options.prepares = 1;
+    play.options.prepared = &prepared;
+    play.options.nprepared = 1;
+    play_run(&play, "firn");
+    assert_true(play_near(play_job(&play, "b")->first_start_s, 20));
+    assert_true(play_near(play_job(&play, "b")->end_s, 29));
+    assert_true(play_near(play_job(&play, "a")->end_s, 33));
+    assert_true(play_near(play_job(&play, "c")->end_s, 51));
+    play_close(&play);
+}
+
+/* b is the shortest and would wait for the end of a, which trains from 10 to
+ * 30 s, but has no room beside a. So that place is not kept for b: c, which
+ * gains by it, comes at once. */
+static void a_job_without_room_is_promised_no_place(void **unused)
+{
+    static const struct firn_pair_slowdown pairs[] = {{"x", "y", 3},
+                                                      {"y", "x", 3}};
+    (void)unused;
+    struct play play;
+    open_starts(&play, "#firn-trace 1\n"
+                       "name,submit_s,gpus,duration_s,may_share,mem_gib,app\n"
+                       "a,0,1,20,1,100,x\nb,1,1,5,1,100,y\nc,1,1,40,1,4,x\n");
+    play.options.share_slowdown = 1.5;
+    play.options.pairs = pairs;
+    play.options.npairs = 2;
+    play.options.quiet_starts = true;
+    play_run(&play, "firn");
+    assert_true(play_job(&play, "c")->first_start_s == 1);
+    assert_true(play_job(&play, "b")->first_start_s > 30);
+    play_close(&play);
+}
+
 /* b shares a's GPU; c comes and is as short: it does not take b's place, and no
  * job is restarted. */
 static void a_guest_keeps_its_place(void **unused)
@@ -988,6 +1035,8 @@ int main(void)
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_prepared_guest_makes_way_for_the_next_one),
+        cmocka_unit_test(a_long_guest_does_not_pass_a_short_one),
+        cmocka_unit_test(a_job_without_room_is_promised_no_place),
         cmocka_unit_test(a_guest_keeps_its_place),
         cmocka_unit_test(a_job_has_several_types_where_none_has_enough),
         cmocka_unit_test(a_mixed_job_gives_back_the_gpus_of_one_type),
