@@ -12,12 +12,12 @@
  *
  * The order does not depend on orders of before. (It did: a first future began
  * with the order that the engine was told of last, in which each job came first
- * because it was prepared, and was prepared because it came first. Orders
- * lasted for some seconds, then others came. With this and the place that other
- * guests leave to the foremost one (policy/firn_share.c), 13 queues of 20 C
- * trainers whose users do not know how long they take, pairs 1.85 times slower,
- * five of them with both versions: mean error of foretold ends under firn 15.0
- * and 5.5 %, of firn plan 29 and 6.4 %; mean completion time 26.4 and 26.9 s.)
+ * because it was prepared, and was prepared because it came first. Such orders
+ * lasted for seconds, then others came. Without that, and with the place that
+ * other guests leave to the foremost one, see policy/firn_share.c: five queues
+ * of 20 C trainers whose users do not know how long they take, pairs 1.85 times
+ * slower, had mean errors of 15.0 % for foretold ends under firn and of 29 %
+ * for plans before, and have 5.5 and 6.3 % now.)
  *
  * Jobs that are not in the order are prepared in the order of their starts, as
  * far as what they cost goes; the policy does not know of it.

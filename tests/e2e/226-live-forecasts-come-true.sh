@@ -4,7 +4,7 @@
 # whatif says. In the check jobs take about a second each and the bar is wide,
 # since the machine may be busy with other tests; where jobs take twice the time of
 # their virtual GPUs nothing is judged. `make soak` runs longer jobs and more
-# policies, firn plan as well, against the bar of 5 % of docs/operate.md.
+# policies, firn plan as well, against the bar of 5 % of docs/forecasts.md.
 . tests/lib/firnd.sh
 only local "virtual GPUs are the local engine's"
 [ -z "${FIRN_QUICK:-}" ] || skip "its trainers take minutes under a checker"
