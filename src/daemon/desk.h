@@ -151,8 +151,6 @@ struct refused {
 
 enum { ETA_ERRORS = 64 };
 
-struct dryrun;
-
 /* A simulated future, which says for how long the processes of a waiting job
  * of its round are there in it, in seconds. */
 struct desk_future {
