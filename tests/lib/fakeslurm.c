@@ -57,8 +57,8 @@ static int away(const char *command, const char *what)
 static bool set_state(long long id, const char *from, const char *to)
 {
     char text[FAKE_TEXT], out[FAKE_TEXT] = "";
-    int lock = open(fake_path("lock-q"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+    int lock = fake_lock("lock-q");
+    if (lock < 0)
         return false;
     bool is_set = fake_get(fake_numbered("q", id), text) && text[0] != '\0';
     for (char *line = text, *end; is_set && (end = strchr(line, '\n')) != NULL;
@@ -183,8 +183,8 @@ static long long take_job(const struct component *parts, int n)
 {
     char text[FAKE_TEXT];
     struct firn_buf lines = {0};
-    int lock = open(fake_path("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0 || flock(lock, LOCK_EX) != 0)
+    int lock = fake_lock("lock");
+    if (lock < 0)
         return 0;
     fake_get(fake_path("next"), text);
     long long id = strtoll(text, NULL, 10) + 1;

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -185,12 +186,27 @@ const char *fakeslurm_state(int64_t id)
     return state + 1;
 }
 
+int fake_lock(const char *name)
+{
+    int lock = open(fake_path(name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock >= 0 && flock(lock, LOCK_EX) == 0)
+        return lock;
+    if (lock >= 0)
+        close(lock);
+    return -1;
+}
+
+/* Under the lock of whoever changes a state: the job may be at its end, and
+ * what it has read would be written behind this. */
 void fakeslurm_line(int64_t id, const char *line)
 {
+    int lock = fake_lock("lock-q");
+    assert_true(lock >= 0);
     if (line != NULL)
         fake_put(fake_numbered("q", id), line);
     else
         unlink(fake_numbered("q", id));
+    close(lock);
 }
 
 const char *fakeslurm_words(void)

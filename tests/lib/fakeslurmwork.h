@@ -14,5 +14,7 @@ bool fake_get(const char *path, char out[FAKE_TEXT]);
 /* Whole, or nothing when the case is over. */
 void fake_put(const char *path, const char *text);
 void fake_add(const char *path, const char *text);
+/* A file that is locked until it is closed; -1: it cannot be. */
+int fake_lock(const char *name);
 
 #endif
