@@ -65,6 +65,29 @@ static void open_scene(struct loopscene *s, const char *policy)
     livecosts_add(s->loop->desk.costs, "mine", LIVECOST_WAITS, 1);
 }
 
+/* a runs; b and c wait, and were submitted in this order. */
+static void open_queue(struct loopscene *s, const char *policy, const char *b,
+                       const char *c)
+{
+    open_scene(s, policy);
+    loopscene_submit(s, "a", JOB);
+    loopscene_turn(s);
+    loopscene_submit(s, "b", b);
+    loopscene_submit(s, "c", c);
+    loopscene_turn(s);
+}
+
+static firn_job_id in_round(struct loopscene *s, const char *name)
+{
+    return desk_track(&s->loop->desk, loopscene_job(s, name)->id)->round_id;
+}
+
+/* The engine was told that this job is the next. */
+static void tell(struct loopscene *s, const char *name)
+{
+    vec_add(&s->loop->ahead.told, loopscene_job(s, name)->id);
+}
+
 static double finish_s(struct loopscene *s, const char *name)
 {
     struct firn_buf json = {0};
@@ -147,12 +170,7 @@ static void ends_are_foretold_with_prepared_starts(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_scene(&s, "fifo");
-    loopscene_submit(&s, "a", JOB);
-    loopscene_turn(&s);
-    loopscene_submit(&s, "b", JOB);
-    loopscene_submit(&s, "c", JOB);
-    loopscene_turn(&s);
+    open_queue(&s, "fifo", JOB, JOB);
     assert_true(fabs(finish_s(&s, "a") - 100) < 2);
     assert_true(fabs(finish_s(&s, "b") - 145) < 2);
     assert_true(fabs(finish_s(&s, "c") - 200) < 2);
@@ -167,14 +185,9 @@ static void firn_starts_the_job_whose_processes_are_there(void **unused)
     static const char *const first[] = {"b", "c"};
     for (int i = 0; i < 2; i++) {
         struct loopscene s;
-        open_scene(&s, "firn");
-        loopscene_submit(&s, "a", JOB);
-        loopscene_turn(&s);
-        loopscene_submit(&s, "b", JOB);
-        const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
-        loopscene_turn(&s);
-        early_job = i == 1 ? c->id : 0;
-        vec_add(&s.loop->ahead.told, c->id);
+        open_queue(&s, "firn", JOB, JOB_OF("110s"));
+        early_job = i == 1 ? loopscene_job(&s, "c")->id : 0;
+        tell(&s, "c");
         loopscene_pass(&s, 100);
         loopscene_done(&s, "a");
         loopscene_turn(&s);
@@ -222,26 +235,20 @@ static void a_future_knows_whose_processes_are_there_by_then(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_scene(&s, "firn");
-    loopscene_submit(&s, "a", JOB);
-    loopscene_turn(&s);
-    const struct live_job *b = loopscene_submit(&s, "b", JOB);
-    const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
-    loopscene_turn(&s);
-    early_job = c->id;
-    vec_add(&s.loop->ahead.told, c->id);
-    vec_add(&s.loop->ahead.told, b->id);
+    open_queue(&s, "firn", JOB, JOB_OF("110s"));
+    early_job = loopscene_job(&s, "c")->id;
+    tell(&s, "c");
+    tell(&s, "b");
     struct dryrun dry = {.stretch = 1};
     struct firn_error err = {0};
     loop_ahead_look(s.loop, dock_now_s(&s.loop->dock));
     assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
-    firn_job_id c_in = desk_track(&s.loop->desk, c->id)->round_id;
-    firn_job_id b_in = desk_track(&s.loop->desk, b->id)->round_id;
+    firn_job_id b_in = in_round(&s, "b"), c_in = in_round(&s, "c");
     assert_true(fabs(dryrun_ahead_s(&dry, c_in) - 40) < 1e-6);
     assert_true(dryrun_ahead_s(&dry, b_in) == 0);
     struct firn_costs costs = {0};
     const struct firn_job *job =
-        desk_job(&s.loop->desk, desk_track(&s.loop->desk, c->id));
+        desk_job(&s.loop->desk, desk_track(&s.loop->desk, early_job));
     dry.now_s += 100;
     desk_costs(&s.loop->desk, job, &costs);
     assert_true(costs.is_saved_known && fabs(costs.saved_s - 55) < 1e-6);
@@ -256,28 +263,21 @@ static void a_future_knows_whose_processes_are_there_by_then(void **unused)
     loopscene_close(&s);
 }
 
-/* The engine was told of c before b was submitted, and has no processes of c
+/* The engine was told of b before c was submitted, and has no processes of b
  * yet. That is no reason for the longer one to go first. */
 static void an_order_of_before_is_no_reason_for_the_next(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_scene(&s, "firn");
-    loopscene_submit(&s, "a", JOB);
-    loopscene_turn(&s);
-    const struct live_job *c = loopscene_submit(&s, "c", JOB_OF("110s"));
-    const struct live_job *b = loopscene_submit(&s, "b", JOB);
-    loopscene_turn(&s);
-    vec_add(&s.loop->ahead.told, c->id);
+    open_queue(&s, "firn", JOB_OF("110s"), JOB);
+    tell(&s, "b");
     struct dryrun dry = {.stretch = 1};
     struct firn_error err = {0};
     loop_ahead_look(s.loop, dock_now_s(&s.loop->dock));
     assert_int_equal(dryrun_open_all(&dry, s.loop, &err), FIRN_OK);
     dryrun_roll(&dry);
-    assert_int_equal(dry.order.at[0],
-                     desk_track(&s.loop->desk, b->id)->round_id);
-    assert_int_equal(dry.order.at[1],
-                     desk_track(&s.loop->desk, c->id)->round_id);
+    assert_int_equal(dry.order.at[0], in_round(&s, "c"));
+    assert_int_equal(dry.order.at[1], in_round(&s, "b"));
     dryrun_close(&dry);
     loopscene_close(&s);
 }
@@ -288,17 +288,11 @@ static void who_is_prepared_for_nothing_is_not_for_long(void **unused)
 {
     (void)unused;
     struct loopscene s;
-    open_scene(&s, "fifo");
-    loopscene_submit(&s, "a", JOB);
-    loopscene_turn(&s);
-    const struct live_job *b = loopscene_submit(&s, "b", JOB);
-    const struct live_job *c = loopscene_submit(&s, "c", JOB);
-    loopscene_turn(&s);
-    early_job = c->id;
-    vec_add(&s.loop->ahead.told, c->id);
+    open_queue(&s, "fifo", JOB, JOB);
+    early_job = loopscene_job(&s, "c")->id;
+    tell(&s, "c");
     loop_ahead_look(s.loop, dock_now_s(&s.loop->dock));
-    firn_job_id b_in = desk_track(&s.loop->desk, b->id)->round_id;
-    firn_job_id c_in = desk_track(&s.loop->desk, c->id)->round_id;
+    firn_job_id b_in = in_round(&s, "b"), c_in = in_round(&s, "c");
     struct dryrun_order order = {0};
     struct firn_error err = {0};
     for (int i = 0; i < 2; i++) {

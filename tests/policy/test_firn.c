@@ -775,13 +775,22 @@ static void a_start_makes_no_short_job_wait_for_a_long_one(void **unused)
     play_close(&play);
 }
 
+/* One job of x is prepared at a time; one that starts slows no other down. */
+static void prepare_one(struct play *play)
+{
+    static const struct firn_restart_cost prepared = {"x", 0};
+    play->options.quiet_starts = true;
+    play->options.prepares = 1;
+    play->options.prepared = &prepared;
+    play->options.nprepared = 1;
+}
+
 /* Starts of 10 s, one job is prepared, two that train take twice as long. b is
  * prepared from 1 to 11 s and waits for a, which trains from 10 to 18 s: b
  * would train until 22 s, and c, prepared from 18 s on, from 28 s. At 11 s b
  * comes and costs a 4 s, for c can train from 22 s. Without c it waits. */
 static void a_prepared_guest_makes_way_for_the_next_one(void **unused)
 {
-    static const struct firn_restart_cost prepared = {"x", 0};
     (void)unused;
     for (int is_behind = 0; is_behind <= 1; is_behind++) {
         struct play play;
@@ -792,10 +801,7 @@ static void a_prepared_guest_makes_way_for_the_next_one(void **unused)
                                        "name,submit_s,gpus,duration_s,app\n"
                                        "a,0,1,8,x\nb,1,1,4,x\nc,30,1,4,x\n");
         let_share(&play, 2);
-        play.options.quiet_starts = true;
-        play.options.prepares = 1;
-        play.options.prepared = &prepared;
-        play.options.nprepared = 1;
+        prepare_one(&play);
         play_run(&play, "firn");
         double comes_s = play_job(&play, "b")->first_start_s;
         assert_true(play_near(comes_s, is_behind ? 11 : 18));
@@ -812,16 +818,12 @@ static void a_prepared_guest_makes_way_for_the_next_one(void **unused)
  * comes at 20 s, so that c is prepared by 30 s. */
 static void a_long_guest_does_not_pass_a_short_one(void **unused)
 {
-    static const struct firn_restart_cost prepared = {"x", 0};
     (void)unused;
     struct play play;
     open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s,app\n"
                        "a,0,1,19,x\nb,2,1,5,x\nc,3,1,18,x\n");
     let_share(&play, 1.8);
-    play.options.quiet_starts = true;
-    play.options.prepares = 1;
-    play.options.prepared = &prepared;
-    play.options.nprepared = 1;
+    prepare_one(&play);
     play_run(&play, "firn");
     assert_true(play_near(play_job(&play, "b")->first_start_s, 20));
     assert_true(play_near(play_job(&play, "b")->end_s, 29));
