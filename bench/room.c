@@ -42,7 +42,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 400000, NO_WAY = -1 };
+enum { TRIES = 400000, JOBS_MOST = 200, NO_WAY = -1 };
 static const double TINY = 1e-9;
 
 struct way {
@@ -322,11 +322,17 @@ static bool read_tasks(struct room *room, const char *trace,
         return false;
     for (size_t i = 0; i < room->tasks.n; i++)
         if (room->tasks.at[i].ways.n == 0) {
-            firn_fail(err, FIRN_EINVAL, "job %zu has no profile", i);
+            firn_fail(err, FIRN_EINVAL, "%s: job %zu has no profile", trace, i);
             return false;
         }
+    if (room->tasks.n == 0 || room->tasks.n > JOBS_MOST) {
+        firn_fail(err, FIRN_EINVAL,
+                  "%s has %zu jobs: the search is for 1 to %d of them", trace,
+                  room->tasks.n, JOBS_MOST);
+        return false;
+    }
     room->queue = mem_new(room->tasks.n + 1, sizeof *room->queue);
-    return room->tasks.n > 0;
+    return true;
 }
 
 static void close_room(struct room *room)
@@ -337,12 +343,21 @@ static void close_room(struct room *room)
     mem_free(room->queue);
 }
 
+/* NaN: it is no time. */
+static double seconds_of(const char *text)
+{
+    char *end;
+    double time_s = strtod(text, &end);
+    return end != text && *end == '\0' && time_s >= 0 ? time_s : (double)NAN;
+}
+
 int main(int argc, char **argv)
 {
     struct firn_cluster cluster;
     struct firn_error err = {0};
     double sums_s[2] = {0};
-    if (argc < 4) {
+    double restart_s = argc > 3 ? seconds_of(argv[2]) : (double)NAN;
+    if (isnan(restart_s)) {
         fprintf(stderr, "usage: room CLUSTER RESTART_S TRACE...\n");
         return 2;
     }
@@ -352,12 +367,12 @@ int main(int argc, char **argv)
     }
     printf("trace,firn_s,search_s,ratio\n");
     for (int i = 3; i < argc; i++) {
-        struct room room = {.restart_s = atof(argv[2])};
+        struct room room = {.restart_s = restart_s};
         double firn_s = 0;
         if (!read_tasks(&room, argv[i], &cluster, &err) ||
             simulate(argv[i], &cluster, room.restart_s, NULL, &firn_s, &err) !=
                 FIRN_OK) {
-            fprintf(stderr, "room: %s: %s\n", argv[i], err.text);
+            fprintf(stderr, "room: %s\n", err.text);
             return 1;
         }
         double search_s = search(&room);
