@@ -196,8 +196,8 @@ int fake_lock(const char *name)
     return -1;
 }
 
-/* Under the lock of whoever changes a state: the job may be at its end, and
- * what it has read would be written behind this. */
+/* Under the lock of the states: a job that is at its end reads its line and
+ * writes it again, and would write over this one. */
 void fakeslurm_line(int64_t id, const char *line)
 {
     int lock = fake_lock("lock-q");
