@@ -6,8 +6,8 @@
  *
  * Policies are told what the processes that a job has already save of its start
  * (firn_costs.saved_s): those of this moment, or, while a future is rolled, the
- * ones that the future has. The future is asked by a function, for dryrun.c
- * uses the desk, not the desk dryrun.c.
+ * ones that the future has. The future is asked through a function, so that the
+ * desk does not depend on dryrun.c.
  *
  * Cost: O(1).
  */
