@@ -11,6 +11,10 @@
  *     itself, and its trainer can (FIRN_CAN_JOIN).
  * (2) A change to a part of the GPUs that the job has starts no process: no
  *     time to prepare.
+ * (3) An engine that does part of a start ahead (--ahead) does as much of the
+ *     preparation of a resize before the GPUs are free, under every policy: new
+ *     processes are started as those of a start are, and the engine orders
+ * them.
  *
  * Cost: O(applications named) and a search of the profiles.
  */
@@ -65,12 +69,11 @@ double costs_start_s(const struct simengine *engine, const struct firn_job *job,
     return fmax(left_s, fmin(least->cost_s, cost_s));
 }
 
-bool costs_resize(const struct simengine *engine, const struct firn_job *job,
-                  struct firn_cost *out)
+/* Without what is done ahead. */
+static bool whole_resize(const struct simengine *engine,
+                         const struct firn_job *job, struct firn_cost *out)
 {
     const struct firn_sim_options *options = engine->world.options;
-    if (!options->resizes || !firn_job_can(job, FIRN_CAN_JOIN))
-        return false;
     *out = (struct firn_cost){options->resize_s, options->resize_prepare_s,
                               options->resize_slowdown};
     if (options->resize_is_all)
@@ -88,6 +91,17 @@ bool costs_resize(const struct simengine *engine, const struct firn_job *job,
     if (profile != NULL && profile->resize.pause_s >= 0)
         *out = profile->resize;
     return out->pause_s >= 0;
+}
+
+bool costs_resize(const struct simengine *engine, const struct firn_job *job,
+                  struct firn_cost *out)
+{
+    const struct firn_sim_options *options = engine->world.options;
+    if (!options->resizes || !firn_job_can(job, FIRN_CAN_JOIN) ||
+        !whole_resize(engine, job, out))
+        return false;
+    out->prepare_s = fmax(out->prepare_s - options->ahead_s, 0); /* (3) */
+    return true;
 }
 
 /* Are all GPUs of `to` among those of `from`? */

@@ -133,7 +133,7 @@ static void on_resize(struct audit *audit, const struct firn_step *step)
     double rate = rate_of(audit, audit->state, job);
     double gpus_s =
         free_s(audit, step->to, &job->held, step->at_s, 0, &is_part);
-    double prepare_s = is_part ? 0 : o->resize_prepare_s;
+    double prepare_s = is_part ? 0 : fmax(o->resize_prepare_s - o->ahead_s, 0);
     free_s(audit, &job->held, step->to, 0, step->at_s + prepare_s + o->resize_s,
            &is_part);
     double old_s = audit->resumes_s[job->id];

@@ -146,6 +146,36 @@ static void a_job_trains_on_while_its_growth_is_prepared(void **state)
     play_close(&play);
 }
 
+/* The same again, with 2 of these 3 s done before the GPUs are free: a goes at
+ * rate 1/2 until 72: 90.5; pauses until 73, then goes at 2: the last 9.5 by
+ * 77.75. GPU-seconds of a: 16x20 + 4x51 + 16x6.75; overhead 4x1 + 4x1, 12x1
+ * while it prepares, 16x1. With 30 s ahead nothing is prepared behind 71: it
+ * pauses until 72 and does the last 10 by 77; overhead 4x1 + 4x1 + 16x1. */
+static void a_growth_is_prepared_ahead_as_a_start_is(void **state)
+{
+    (void)state;
+    static const double ahead_s[] = {2, 30}, ends_s[] = {77.75, 77};
+    static const double overhead[] = {36, 24};
+    for (int i = 0; i < 2; i++) {
+        struct play play;
+        struct drive run;
+        play_open(&play, "1x16:v100", elastic);
+        play.options.scaling = 0.5;
+        play.options.restart_s = 10;
+        play.options.resizes = true;
+        play.options.resize_s = 1;
+        play.options.resize_prepare_s = 3;
+        play.options.resize_slowdown = 2;
+        play.options.ahead_s = ahead_s[i];
+        assert_int_equal(drive_try(&play, &breathing, &run), FIRN_OK);
+        assert_true(play_near(run.end_s, ends_s[i]));
+        assert_true(play_near(run.spent.overhead, overhead[i]));
+        assert_true(play_near(run.spent.useful, 800));
+        buf_release(&run.text);
+        play_close(&play);
+    }
+}
+
 /* On one GPU from 0 on: a goes at 1/2 beside b, b at 1/1.25 beside a. b is done
  * at 125, when a has done 62.5, and a at 125 + 37.5. */
 static void pairs_that_are_named_slow_each_other_down_as_said(void **state)
@@ -644,6 +674,7 @@ int main(void)
         cmocka_unit_test(pairs_that_are_named_slow_each_other_down_as_said),
         cmocka_unit_test(a_move_that_changes_the_way_alone_is_replayed),
         cmocka_unit_test(a_job_trains_on_while_its_growth_is_prepared),
+        cmocka_unit_test(a_growth_is_prepared_ahead_as_a_start_is),
         cmocka_unit_test(policies_are_told_the_costs_that_are_charged),
         cmocka_unit_test(resized_while_its_end_waits_for_the_quantum),
         cmocka_unit_test(fewer_gpus_slow_a_job_by_the_exponent),
