@@ -40,6 +40,7 @@ import argparse
 import atexit
 import http.client
 import json
+import math
 import os
 import random
 import shutil
@@ -199,6 +200,12 @@ class Trainers:
         """Seconds of a GPU, from the first step to the end."""
         return job.units * 16 * self.apps[job.app][0] * 1e-3 + self.apps[job.app][5]
 
+    def whole(self, units):
+        return max(1, round(units))
+
+    def iterations(self, job):
+        return 16 * job.units  # 64 samples in batches of 4
+
     def alone_s(self, job):
         """What the job's user says: right but for a tenth of a second or two, or by
         two jobs that were seen."""
@@ -231,7 +238,7 @@ class Torch:
         self.line = Line()
 
     def awake(self):
-        job = Job("first", sorted(self.apps)[0], 10, 0)
+        job = Job("first", sorted(self.apps)[0], self.whole(10), 0)
         if subprocess.run(self.words(job), stdout=subprocess.DEVNULL, check=False).returncode:
             raise SystemExit("the first PyTorch job failed: " + " ".join(self.words(job)))
 
@@ -241,17 +248,24 @@ class Torch:
     def words(self, job):
         program = os.path.join(HERE, "gpu", "mixed_job.py")
         return [*self.before, sys.executable, program, "--device", self.device, *self.tiny,
-                "--model", self.apps[job.app][0], "--steps", str(max(10, round(job.units)))]
+                "--model", self.apps[job.app][0], "--steps", str(self.iterations(job))]
 
     def training_s(self, job):
         del job
         return float("nan")  # not known
 
+    def whole(self, units):
+        """Steps: mixed_job.py does a multiple of eight."""
+        return 8 * max(2, math.ceil(units / 8))
+
+    def iterations(self, job):
+        return job.units
+
     def lone_units(self, app):
-        return self.apps[app][3:]
+        return tuple(self.whole(units) for units in self.apps[app][3:])
 
     def beside_units(self, app):
-        return sum(self.apps[app][3:]) // 2
+        return self.whole(sum(self.apps[app][3:]) // 2)
 
     def gib(self, app):
         return self.apps[app][1]
@@ -274,19 +288,21 @@ def make_queue(args, kind):
     for i in range(args.jobs):
         app = draw.choice(sorted(kind.apps))
         least, most = kind.apps[app][3:5]
-        units = max(1, round(draw.uniform(least, most) * args.length))
+        units = kind.whole(draw.uniform(least, most) * args.length)
         queue.append(Job(f"j{i}", app, units, at))
         at += draw.expovariate(1) * args.gap
     return queue
 
 
-def yaml_of(kind, job):
+def yaml_of(kind, job, args):
     run = ", ".join(json.dumps(word) for word in kind.words(job))
     gpus = kind.gpus(job.app)
     more = (f"share: allowed\nmemory: {kind.gib(job.app)}\ncheckpoint: {{grace: 10}}\n"
             if gpus == 1 else "")
     alone_s = kind.alone_s(job)
     said = f"duration: {alone_s:.1f}s\n" if alone_s > 0 else ""
+    if args.iterations:
+        said += f"target: {{iterations: {kind.iterations(job)}}}\n"
     env = json.dumps({name: os.environ[name] for name in kind.variables})
     return (f"name: {job.name}\nrun: [{run}]\ngpus: {gpus}\napp: {job.app}\n"
             f"env: {env}\n{said}{more}")
@@ -323,7 +339,7 @@ def warm_up(args, kind, folder, ngpus):
     lone = [(app, nth, units) for app in sorted(kind.apps)
             for nth, units in enumerate(kind.lone_units(app))]
     for app, nth, units in lone:
-        firnd.call("POST", "/jobs", yaml_of(kind, Job(f"warm-{app}-{nth}", app, units, 0)))
+        firnd.call("POST", "/jobs", yaml_of(kind, Job(f"warm-{app}-{nth}", app, units, 0), args))
         if len(lone) > ngpus:  # else they would share
             wait_all(firnd, args, "a job alone", lambda state: state == "succeeded")
     wait_all(firnd, args, "jobs alone", lambda state: state == "succeeded")
@@ -341,7 +357,7 @@ def warm_up(args, kind, folder, ngpus):
                 number += 1
                 job = Job(f"warm-{number}-{pair[side]}", pair[side],
                           kind.beside_units(pair[side]), 0)
-                firnd.call("POST", "/jobs", yaml_of(kind, job))
+                firnd.call("POST", "/jobs", yaml_of(kind, job, args))
         wait_all(firnd, args, "pairs", lambda state: state == "succeeded")
     if args.pair_rounds and missing_pairs(firnd, kind):
         print(f"# not measured on one GPU: {missing_pairs(firnd, kind)}")
@@ -354,7 +370,7 @@ def ask_plan(firnd, args, kind, job):
     """When the job ends by `firn plan`, in seconds since 1970; None: not asked."""
     if not args.plan:
         return None
-    plan = json.loads(firnd.call("POST", "/plan", yaml_of(kind, job)))
+    plan = json.loads(firnd.call("POST", "/plan", yaml_of(kind, job, args)))
     finish_s = plan.get("finish_s")
     now_s = time.time()
     return None if finish_s is None else (now_s, now_s + finish_s)
@@ -369,7 +385,7 @@ def run_queue(args, policy, kind, queue, folder):
         while waiting and waiting[0].submit_s <= time.time() - began:
             job = waiting.pop(0)
             plans[job.name] = ask_plan(firnd, args, kind, job)
-            firnd.call("POST", "/jobs", yaml_of(kind, job))
+            firnd.call("POST", "/jobs", yaml_of(kind, job, args))
         listed = firnd.get("/jobs?limit=1000")["jobs"]
         if not waiting:
             answer = firnd.get("/forecast")
@@ -488,6 +504,9 @@ def arguments():
     parse.add_argument("--unsure", action="store_true",
                        help="starts of C trainers vary by a fifth, and users go by what two "
                        "jobs took, as those of PyTorch jobs do")
+    parse.add_argument("--iterations", action="store_true",
+                       help="users say how many iterations their jobs make, besides about "
+                       "how long they take")
     parse.add_argument("--torch", action="store_true",
                        help="PyTorch jobs on one GPU; 20 jobs under fifo, sjf-ffs and firn "
                        "unless --jobs and --policies say otherwise")

@@ -63,6 +63,7 @@ struct firn_job_spec {
                                * core takes no GPU back from it */
     bool one_node;            /* its GPUs are all on one node */
     double deadline_s;        /* on the view's clock: to end by then; 0: none */
+    double iterations;        /* that its user says it makes; 0: not known */
 };
 
 enum firn_job_state {

@@ -113,6 +113,18 @@ static unsigned engine_lacks(const struct desk *desk)
     return desk->dock->engine->has_executors ? 0 : FIRN_CAN_EXECUTORS;
 }
 
+/* Of a job whose user gave no duration: by its iterations, else what the user's
+ * jobs took. */
+static void guess_duration(const struct desk *desk, const struct live_ask *ask,
+                           struct firn_job_spec *out)
+{
+    double whole_s = desk_counted_whole_s(desk, out);
+    double guess_s = whole_s > 0 ? whole_s : desk_guess_s(desk, ask);
+    if (guess_s > 0)
+        out->duration_s = guess_s;
+    out->is_nominal = !(whole_s > 0);
+}
+
 /* `keeps` is the GPU type that it keeps to; "" for none. A job that `runs`
  * stays where it is, whatever was seen of the memory of its model since. */
 static void fill_spec(const struct desk *desk, const struct live_ask *ask,
@@ -136,9 +148,8 @@ static void fill_spec(const struct desk *desk, const struct live_ask *ask,
             llmjobs_restrict(&desk->dock->cluster, out, desk->types_text);
     } else
         out->gpus = reach(desk, out);
-    double guess_s = out->is_nominal ? desk_guess_s(desk, ask) : 0;
-    if (guess_s > 0)
-        out->duration_s = guess_s;
+    if (out->is_nominal)
+        guess_duration(desk, ask, out);
     out->submit_s = submit_s > 0 ? submit_s : 0;
     if (out->submit_s >
         dock_now_s(desk->dock)) /* the clock was put back since */
@@ -542,6 +553,7 @@ void desk_close(struct desk *desk)
     foreign_close(desk);
     liveforecast_free(desk->forecast);
     livecosts_free(desk->costs);
+    livecounts_free(desk->counts);
     livehistory_free(desk->history);
     memseen_free(desk->memory);
     livemerge_free(desk->merges);

@@ -21,6 +21,7 @@
 #include "core/round.h"
 #include "daemon/dock.h"
 #include "daemon/livecosts.h"
+#include "daemon/livecounts.h"
 #include "daemon/liveforecast.h"
 #include "daemon/liveforecast_merge.h"
 #include "daemon/livehistory.h"
@@ -121,6 +122,8 @@ struct track {
     double early_s;        /* of one that waits: since when they are; 0 */
     int64_t waits_attempt; /* the last whose abilities were learned from */
     double last_step_s;    /* when it reported its last step; 0: it has not */
+    double trained_s;      /* of one that has ended: what its training would
+                            * have taken alone; 0: not known */
     int64_t start_attempt; /* the last whose start was measured */
     struct clocked pace;
     struct trained trained;
@@ -183,6 +186,7 @@ struct desk {
     /* What is expected. */
     struct liveforecast *forecast;
     struct livecosts *costs;
+    struct livecounts *counts;
     double eta_errors[ETA_ERRORS]; /* of the last ends, relative; a ring */
     long neta_errors;
     struct livehistory *history;
@@ -288,14 +292,17 @@ double desk_start_s(const struct desk *desk, const char *app,
 void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out);
 /* A user's duration counts from the start of a job to its end. Returns which
- * part of a duration of `duration_s` is training: what durations of the
- * application were wrong by, less the mean start and end. */
-double desk_share_of_training(const struct desk *desk, const char *app,
-                              double duration_s);
-/* The time that a job with this duration trains alone on what it asked for, as
- * far as durations of its application were wrong by, and what comes before its
- * first and behind its last step; both are 0 and the duration is the answer
- * where that was not given by its user. */
+ * part of the spec's duration is training: by the iterations of the job, else
+ * by what durations of the application were wrong by, less the mean start and
+ * end.
+ */
+double desk_share_of_training(const struct desk *desk,
+                              const struct firn_job_spec *spec);
+/* The time that a job with this duration trains alone on what it asked for, by
+ * its iterations, else as far as durations of its application were wrong by,
+ * and what comes before its first and behind its last step; both are 0 and the
+ * duration is the answer where that was not given by its user and neither are
+ * its iterations known. */
 double desk_training_s(const struct desk *desk, const struct live_job *job,
                        double duration_s, double *start_s, double *end_s);
 /* The relative error that nine of ten foretold ends were within, of the last
@@ -416,6 +423,21 @@ bool desk_after_hurts(struct desk *desk, const struct live_job *job,
                       char out[LIVE_TEXT]);
 /* It begins anew, alone. */
 void desk_task_anew(struct desk *desk, const struct live_job *job);
+
+/* --- how long they train by their iterations: desk_counts.c -------------- */
+
+/* Seconds of training alone on what the job asked for, and the same with a
+ * usual start and end; 0: its user did not say its iterations, or no job like
+ * it has ended. */
+double desk_counted_s(const struct desk *desk,
+                      const struct firn_job_spec *spec);
+double desk_counted_whole_s(const struct desk *desk,
+                            const struct firn_job_spec *spec);
+/* It has ended well: what it teaches. True: jobs like it are expected to train
+ * for clearly more or less since. */
+bool desk_counts_ended(struct desk *desk, const struct live_job *job,
+                       const struct track *track,
+                       const struct firn_job_spec *spec);
 
 /* --- how long they take, and what they need: desk_span.c ----------------- */
 

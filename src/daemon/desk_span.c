@@ -3,8 +3,9 @@
  *
  * A duration given by the user counts. Without one the guess is what jobs of
  * the same user and application took (livehistory.c), and an hour before the
- * first of them is done. When that changes much, waiting jobs are corrected
- * under their ids, so that each keeps its place in the queue.
+ * first of them is done; if the user said how many iterations the job makes, it
+ * is what these will take (desk_counts.c). When that changes much, waiting jobs
+ * are corrected under their ids, so that each keeps its place in the queue.
  *
  * A job that reports how far it is needs no guess: progress is a share of the
  * whole, and the time left right whatever was guessed. One that runs and does
@@ -27,6 +28,14 @@ enum { MOST_STRETCHES = 80 };
 
 /* --- those that ended ---------------------------------------------------- */
 
+/* What is to be expected of a job without a duration; 0: nothing is known. */
+static double expected_s(const struct desk *desk, const struct live_job *job,
+                         const struct firn_job *in_round)
+{
+    double counted_s = desk_counted_whole_s(desk, &in_round->spec);
+    return counted_s > 0 ? counted_s : desk_guess_s(desk, &job->ask);
+}
+
 /* Those that wait, have no duration of their own and are guessed otherwise by
  * now. */
 static void tell_waiting(struct desk *desk)
@@ -34,14 +43,14 @@ static void tell_waiting(struct desk *desk)
     const struct state *state = round_state(desk->round);
     for (const struct state_job *sj = state->first; sj; sj = sj->after) {
         const struct firn_job *in_round = &sj->job;
-        if (!in_round->spec.is_nominal || in_round->starts > 0)
-            continue;
         firn_job_id id = desk_book_id(desk, in_round->id);
         const struct live_job *job = book_job(desk->book, id);
         struct track *track = desk_track(desk, id);
-        double guess_s = job != NULL ? desk_guess_s(desk, &job->ask) : 0;
-        if (track == NULL || !(guess_s > 0) ||
-            guess_s == in_round->spec.duration_s)
+        if (job == NULL || track == NULL || job->ask.duration_s > 0 ||
+            in_round->starts > 0)
+            continue;
+        double guess_s = expected_s(desk, job, in_round);
+        if (!(guess_s > 0) || guess_s == in_round->spec.duration_s)
             continue;
         round_correct(desk->round, in_round->id, guess_s,
                       dock_now_s(desk->dock));
@@ -60,9 +69,11 @@ void desk_span_ended(struct desk *desk, const struct live_job *job,
         in_round != NULL ? firn_job_served_gpu_s(in_round, now_s)
                          : track->past.served_gpu_s +
                                track->granted.ngpus * (now_s - track->opened_s);
-    if (spec.gpus > 0 &&
-        livehistory_done(desk->history, job->ask.user, job->ask.app,
-                         served_gpu_s / spec.gpus))
+    bool is_news = desk_counts_ended(desk, job, track, &spec);
+    if (spec.gpus > 0)
+        is_news |= livehistory_done(desk->history, job->ask.user, job->ask.app,
+                                    served_gpu_s / spec.gpus);
+    if (is_news)
         tell_waiting(desk);
 }
 
@@ -115,6 +126,15 @@ static double times_wrong(const struct desk *desk, const struct track *track)
     return wrong > 0 ? wrong : 1;
 }
 
+/* Has its user said how long it takes, or have jobs like it ended? */
+static bool is_expected(const struct desk *desk, const struct live_job *job,
+                        const struct track *track)
+{
+    const struct firn_job *in_round = desk_job(desk, track);
+    return job->ask.duration_s > 0 || desk_guess_s(desk, &job->ask) > 0 ||
+           (in_round != NULL && desk_counted_s(desk, &in_round->spec) > 0);
+}
+
 double desk_stretched(double duration_s, double done_s)
 {
     if (!(duration_s >= LEAST_S))
@@ -131,8 +151,7 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
 {
     struct desk_left left = {.reports = track->rate > 0,
                              .is_known = track->rate > 0 ||
-                                         job->ask.duration_s > 0 ||
-                                         desk_guess_s(desk, &job->ask) > 0};
+                                         is_expected(desk, job, track)};
     double rate = rate_of(desk, track);
     if (job->is_ending || (job->is_held && desk_can_stop(job))) /* it leaves */
         return (struct desk_left){job->ask.grace_s, true, true};

@@ -188,7 +188,7 @@ enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
     if (spec.name == NULL || spec.name[0] == '\0')
         spec.name = "the job";
     struct question q = {.spec = &spec,
-                         .is_known = ask->duration_s > 0 ||
+                         .is_known = !spec.is_nominal ||
                                      desk_guess_s(&loop->desk, ask) > 0};
     enum firn_status status = dryrun_ask(&dry, loop, &q, &range, err);
     if (status == FIRN_OK) {

@@ -118,6 +118,12 @@ void livecosts_ended(struct livecosts *costs, const char *app, double told_s,
         told_add(&mine->told, told_s, took_s);
 }
 
+double livecosts_around_s(const struct livecosts *costs, const char *app)
+{
+    return fmax(livecosts_mean(costs, app, LIVECOST_START), 0) +
+           fmax(livecosts_mean(costs, app, LIVECOST_END), 0);
+}
+
 /* The least share of a duration that is training, whatever was measured. */
 static const double TRAINING_LEAST = 0.1;
 
@@ -126,8 +132,7 @@ double livecosts_training_s(const struct livecosts *costs, const char *app,
 {
     static const struct told nothing;
     int number = map_find(&costs->names, app);
-    double around_s = fmax(livecosts_mean(costs, app, LIVECOST_START), 0) +
-                      fmax(livecosts_mean(costs, app, LIVECOST_END), 0);
+    double around_s = livecosts_around_s(costs, app);
     const struct told *told =
         number >= 0 ? &costs->apps.at[number].told : &nothing;
     return fmax(told_training_s(told, told_s, around_s),

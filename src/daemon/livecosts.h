@@ -52,6 +52,10 @@ double livecosts_own_mean(const struct livecosts *costs, const char *app,
 /* The mean of all jobs; < 0: nothing was measured. */
 double livecosts_all_mean(const struct livecosts *costs, enum livecost which);
 
+/* What a job of the application needs besides its training: its start, and what
+ * comes behind its last step. 0: neither was measured. */
+double livecosts_around_s(const struct livecosts *costs, const char *app);
+
 /* A job of the application whose user told `told_s` would have taken `took_s`
  * alone from its start to its end (model/told.h). */
 void livecosts_ended(struct livecosts *costs, const char *app, double told_s,

@@ -21,8 +21,9 @@
  *
  * livecosts.c keeps the means, by application. The meta entry "costs" of the
  * state file has them over a restart of firnd, "slowdowns" those of pairs on
- * shared GPUs, "steps" the step times alone that pairs are judged by, and
- * "told" what is made of users' durations (model/told.h).
+ * shared GPUs, "steps" the step times alone that pairs are judged by, "told"
+ * what is made of users' durations (model/told.h) and "counts" how long jobs
+ * train by their iterations (livecounts.h).
  */
 #include "base/buf.h"
 #include "base/jsonwrite.h"
@@ -55,6 +56,11 @@ static void load_told(struct loop *loop, const char *text)
     livecosts_load_told(loop->desk.costs, text);
 }
 
+static void load_counts(struct loop *loop, const char *text)
+{
+    livecounts_load(loop->desk.counts, text);
+}
+
 static void save_costs(const struct loop *loop, struct firn_buf *text)
 {
     livecosts_save(loop->desk.costs, text);
@@ -75,6 +81,11 @@ static void save_told(const struct loop *loop, struct firn_buf *text)
     livecosts_save_told(loop->desk.costs, text);
 }
 
+static void save_counts(const struct loop *loop, struct firn_buf *text)
+{
+    livecounts_save(loop->desk.counts, text);
+}
+
 /* Entries of the state file. */
 static const struct kept {
     const char *key;
@@ -83,7 +94,8 @@ static const struct kept {
 } kept[] = {{"costs", load_costs, save_costs},
             {"slowdowns", load_slowdowns, save_slowdowns},
             {"steps", load_steps, save_steps},
-            {"told", load_told, save_told}};
+            {"told", load_told, save_told},
+            {"counts", load_counts, save_counts}};
 enum { NKEPT = sizeof kept / sizeof *kept };
 
 void loop_costs_open(struct loop *loop)
@@ -91,6 +103,7 @@ void loop_costs_open(struct loop *loop)
     struct firn_buf text = {0};
     struct firn_error none = {0};
     loop->desk.costs = livecosts_new();
+    loop->desk.counts = livecounts_new();
     for (int i = 0; i < NKEPT; i++) {
         buf_clear(&text);
         if (store_get_meta(loop->store, kept[i].key, &text, &none) == FIRN_OK &&
@@ -126,6 +139,23 @@ static void put_pair(void *arg, const char *app, const char *other,
     jsonbuf_text(json, "other", other);
     jsonbuf_double(json, "slowdown", slowdown);
     jsonbuf_close(json, '}');
+}
+
+static void put_counts(const struct livecounts *counts, struct firn_buf *json)
+{
+    struct livecounts_row row;
+    jsonbuf_open(json, "iterations", '[');
+    for (size_t i = 0; livecounts_at(counts, i, &row); i++) {
+        jsonbuf_open(json, NULL, '{');
+        jsonbuf_text(json, "app", row.app);
+        jsonbuf_int(json, "gpus", row.gpus);
+        jsonbuf_text(json, "gpu", row.type);
+        jsonbuf_int(json, "batch", row.batch);
+        jsonbuf_double(json, "iteration_s", row.iteration_s);
+        jsonbuf_double(json, "first_s", row.first_s);
+        jsonbuf_close(json, '}');
+    }
+    jsonbuf_close(json, ']');
 }
 
 void loop_costs_json(const struct loop *loop, struct firn_buf *json)
@@ -164,6 +194,7 @@ void loop_costs_json(const struct loop *loop, struct firn_buf *json)
     jsonbuf_open(json, "pairs", '[');
     liveforecast_each_pair(loop->desk.forecast, put_pair, json);
     jsonbuf_close(json, ']');
+    put_counts(loop->desk.counts, json);
     jsonbuf_close(json, '}');
 }
 
@@ -354,11 +385,12 @@ static double whole_s(const struct loop *loop, const struct live_job *job,
                : all_s;
 }
 
-/* What the duration that its user gave was wrong by, on the GPUs it asked for:
- * by its training and a usual start and end; if little of that was reported, by
- * the clock where one attempt had them alone, else by its last rate alone. */
+/* How long it trained, and what the duration that its user gave was wrong by,
+ * on the GPUs it asked for: by its training and a usual start and end; if
+ * little of that was reported, by the clock where one attempt had them alone,
+ * else by its last rate alone. */
 static void judge_estimate(struct loop *loop, const struct live_job *job,
-                           const struct track *track)
+                           struct track *track)
 {
     const struct firn_job *in_round = desk_job(&loop->desk, track);
     const struct clocked *pace = &track->pace;
@@ -371,16 +403,16 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
                       fmax(track->rate / pace->rate, 1));
     double trained_s = desk_trained_s(job, track);
     if (!(trained_s > 0 || has_pace || is_whole) ||
-        !(job->ask.duration_s > 0) ||
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
         (in_round == NULL && job->ask.is_elastic))
         return;
-    double around_s =
-        fmax(livecosts_mean(costs, app_of(job), LIVECOST_START), 0) +
-        fmax(livecosts_mean(costs, app_of(job), LIVECOST_END), 0);
+    double around_s = livecosts_around_s(costs, app_of(job));
     double all_s = trained_s > 0 ? trained_s + around_s
                    : is_whole    ? whole_s(loop, job, track)
                                  : track->duration_s / pace->rate + around_s;
+    track->trained_s = all_s - around_s;
+    if (!(job->ask.duration_s > 0))
+        return;
     livecosts_add(costs, app_of(job), LIVECOST_ESTIMATE,
                   all_s / job->ask.duration_s);
     livecosts_ended(costs, app_of(job), job->ask.duration_s, all_s);
@@ -406,24 +438,34 @@ void loop_costs_ended(struct loop *loop, const struct live_job *job,
     track->launch_s = track->last_step_s = track->prepared_s = 0;
 }
 
-double desk_share_of_training(const struct desk *desk, const char *app,
-                              double duration_s)
+double desk_share_of_training(const struct desk *desk,
+                              const struct firn_job_spec *spec)
 {
-    return duration_s > 0
-               ? livecosts_training_s(desk->costs, app, duration_s) / duration_s
-               : 1;
+    double counted_s = desk_counted_s(desk, spec);
+    if (!(spec->duration_s > 0))
+        return 1;
+    if (counted_s > 0)
+        return counted_s / spec->duration_s;
+    return livecosts_training_s(desk->costs, spec->app, spec->duration_s) /
+           spec->duration_s;
 }
 
 double desk_training_s(const struct desk *desk, const struct live_job *job,
                        double duration_s, double *start_s, double *end_s)
 {
     const char *app = app_of(job);
+    const struct track *track = desk_track(desk, job->id);
+    const struct firn_job *in_round =
+        track != NULL ? desk_job(desk, track) : NULL;
+    double counted_s =
+        in_round != NULL ? desk_counted_s(desk, &in_round->spec) : 0;
     *start_s = *end_s = 0;
-    if (!(job->ask.duration_s > 0))
+    if (!(job->ask.duration_s > 0) && !(counted_s > 0))
         return duration_s;
     *start_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0);
     *end_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
-    return duration_s * desk_share_of_training(desk, app, duration_s);
+    return counted_s > 0 ? counted_s
+                         : livecosts_training_s(desk->costs, app, duration_s);
 }
 
 double desk_start_s(const struct desk *desk, const char *app, double prepared_s)
@@ -457,8 +499,7 @@ static void set_around(const struct desk *desk, const struct firn_job *job,
     out->end_s = fmax(livecosts_mean(desk->costs, spec->app, LIVECOST_END), 0);
     if (!spec->is_nominal && !liveforecast_is_seen(desk->forecast, id))
         out->idle_s =
-            spec->duration_s *
-            (1 - desk_share_of_training(desk, spec->app, spec->duration_s));
+            spec->duration_s * (1 - desk_share_of_training(desk, spec));
 }
 
 void desk_costs(const struct desk *desk, const struct firn_job *job,

@@ -7,14 +7,15 @@
  *
  * The first steps of a training are slow (libraries choose their kernels,
  * memory is allocated), and a few steps say little. So the rate that was
- * expected of the job counts as if it had been seen for EXPECTED_S: by the
- * duration that its user gave and by what such durations of its application
- * were wrong by. Where no job of the application has ended yet nothing is
- * expected. Rates by step times, which policies go by, are settled in the same
- * way where they are below it: else a job with a slow first step looks long and
- * may be stopped for others. For the same reason a pace counts from the second
- * report on if that comes soon: of ResNet50 and GPT-2 small on an H200, the
- * first step took 0.3 to 0.6 s and the next nine 0.2 s more than nine others.
+ * expected of the job counts as if it had been seen for EXPECTED_S: by its
+ * iterations, else by the duration that its user gave and by what such
+ * durations of its application were wrong by. Where no job of the application
+ * has ended yet nothing is expected. Rates by step times, which policies go by,
+ * are settled in the same way where they are below it: else a job with a slow
+ * first step looks long and may be stopped for others. For the same reason a
+ * pace counts from the second report on if that comes soon: of ResNet50 and
+ * GPT-2 small on an H200, the first step took 0.3 to 0.6 s and the next nine
+ * 0.2 s more than nine others.
  *
  * Invariants: (1) after a change of GPUs, or of the job beside it, what was
  * seen before counts as what is expected at most; (2) the measured costs
@@ -96,21 +97,25 @@ double desk_expected_rate(const struct desk *desk, firn_job_id id,
     double rate = liveforecast_rate(desk->forecast, id, job, &way);
     rate = rate > 0 ? rate : 1;
     if (!job->spec.is_nominal && !liveforecast_is_seen(desk->forecast, id))
-        rate /=
-            desk_share_of_training(desk, job->spec.app, job->spec.duration_s);
+        rate /= desk_share_of_training(desk, &job->spec);
     return rate;
 }
 
+/* Is it known what durations of the application were wrong by, or how long the
+ * job's iterations take? */
+static bool is_judged(const struct desk *desk, const struct firn_job_spec *spec)
+{
+    return livecosts_own_mean(desk->costs, spec->app, LIVECOST_ESTIMATE) > 0 ||
+           desk_counted_s(desk, spec) > 0;
+}
+
 /* The rate alone that is expected of a job before its first report from these
- * GPUs; 0: it names no application, or durations of that were not judged yet.
- */
+ * GPUs; 0: it names no application, or nothing that was measured says it. */
 static double prior(const struct desk *desk, const struct track *track,
                     const struct firn_job *job)
 {
     if (job == NULL || job->held.nparts == 0 || job->spec.is_nominal ||
-        job->spec.app[0] == '\0' ||
-        !(livecosts_own_mean(desk->costs, job->spec.app, LIVECOST_ESTIMATE) >
-          0))
+        job->spec.app[0] == '\0' || !is_judged(desk, &job->spec))
         return 0;
     return desk_expected_rate(desk, track->id, job);
 }

@@ -122,10 +122,18 @@ static void a_users_duration_has_the_start_and_the_end_in_it(void **unused)
     assert_true(fabs(number(eta(&s, "b"), "start_s", 0) - 110) < 1);
     assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 165) < 1);
     assert_true(fabs(number(eta(&s, "c"), "finish_s", 0) - 265) < 1);
-    const struct desk *desk = &s.loop->desk;
-    assert_true(fabs(desk_share_of_training(desk, "mine", 50) - 0.5969) < 1e-4);
-    assert_true(fabs(desk_share_of_training(desk, "mine", 5) - 0.1) < 1e-9);
-    assert_true(fabs(desk_share_of_training(desk, "other", 100) - 0.75) < 1e-9);
+    const struct {
+        const char *app;
+        double duration_s, share, tolerance;
+    } parts[] = {{"mine", 50, 0.5969, 1e-4},
+                 {"mine", 5, 0.1, 1e-9},
+                 {"other", 100, 0.75, 1e-9}};
+    for (int i = 0; i < 3; i++) {
+        const struct firn_job_spec spec = {.app = parts[i].app,
+                                           .duration_s = parts[i].duration_s};
+        double share = desk_share_of_training(&s.loop->desk, &spec);
+        assert_true(fabs(share - parts[i].share) < parts[i].tolerance);
+    }
     loopscene_close(&s);
 }
 
