@@ -154,10 +154,11 @@ struct refused {
 
 enum { ETA_ERRORS = 64 };
 
-/* A simulated future, which says for how long the processes of a waiting job
- * of its round are there in it, in seconds. */
+/* A simulated future, which says what time it is in it, and for how long the
+ * processes of a waiting job of its round are there. */
 struct desk_future {
     double (*early_s)(const void *of, firn_job_id job); /* NULL: no future */
+    double (*now_s)(const void *of);
     const void *of;
 };
 

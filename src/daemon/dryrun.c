@@ -46,6 +46,11 @@ static double now_s(void *state)
     return ((const struct dryrun *)state)->now_s;
 }
 
+static double future_s(const void *future)
+{
+    return ((const struct dryrun *)future)->now_s;
+}
+
 void dryrun_gpus(struct dryrun *dry, const struct firn_alloc *held)
 {
     struct firn_buf gpus = {0};
@@ -142,7 +147,7 @@ static enum firn_status open_copy(struct dryrun *dry, struct loop *loop,
     as.accounts = dry->accounts;
     FIRN_TRY(round_new(&dry->round, &as, err));
     dryrun_pace_open(dry);
-    loop->desk.future = (struct desk_future){dryrun_ahead_s, dry};
+    loop->desk.future = (struct desk_future){dryrun_ahead_s, future_s, dry};
     FIRN_TRY(desk_copy(&loop->desk, dry->round, dry->now_s, err));
     struct firn_buf memory = {0};
     round_save(loop->desk.round, &memory);

@@ -490,16 +490,23 @@ static void set_saved(const struct desk *desk, const struct firn_job *job,
 }
 
 /* A user's duration counts from start to end, the steps of a job that was seen
- * do not. */
+ * do not. Progress is a share of the training, so that what is left of the
+ * duration is as much training as all of it. (Before, all of the start and end
+ * counted until a job was seen, however far it was: in a simulated future,
+ * where no further job is seen, firn took jobs that trained for nearly done and
+ * let others start beside them several seconds before it did so.) */
 static void set_around(const struct desk *desk, const struct firn_job *job,
                        struct firn_costs *out)
 {
+    const struct desk_future *future = &desk->future;
+    double now_s = future->now_s != NULL ? future->now_s(future->of)
+                                         : dock_now_s(desk->dock);
     const struct firn_job_spec *spec = &job->spec;
     firn_job_id id = desk_book_id(desk, job->id);
     out->end_s = fmax(livecosts_mean(desk->costs, spec->app, LIVECOST_END), 0);
     if (!spec->is_nominal && !liveforecast_is_seen(desk->forecast, id))
-        out->idle_s =
-            spec->duration_s * (1 - desk_share_of_training(desk, spec));
+        out->idle_s = (spec->duration_s - firn_job_done_s(job, now_s)) *
+                      (1 - desk_share_of_training(desk, spec));
 }
 
 void desk_costs(const struct desk *desk, const struct firn_job *job,

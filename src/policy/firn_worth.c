@@ -164,8 +164,8 @@ static void set_costs(const struct one_round *round, struct one_seat *seat)
     struct firn_costs costs = firn_view_costs(round->view, job);
     double start_s =
         job->starts > 0 ? firn_cost_lost_s(&costs.restart) : costs.first_s;
-    double saved_s =
-        costs.is_saved_known ? fmin(costs.saved_s, wanted_s) : ahead_s;
+    double known_s = wanted_s > 0 ? costs.saved_s : 0; /* however long it is */
+    double saved_s = costs.is_saved_known ? known_s : ahead_s;
     seat->whole_s = costs.first_s;
     seat->end_s = costs.end_s;
     seat->idle_s = costs.idle_s;

@@ -138,8 +138,9 @@ static void a_start_that_was_cut_short_is_measured_whole(void **unused)
 }
 
 /* Of a user's 100 s 60 are the start and 10 behind the last step: the policy is
- * told that, and that one job is prepared at a time. What is left of a job that
- * was seen is counted in steps, and all of it is training. */
+ * told that, and that one job is prepared at a time. With half of the training
+ * done it is 35 of the 50 s that are left. What is left of a job that was seen
+ * is counted in steps, and all of it is training. */
 static void the_policy_is_told_of_starts_and_ends(void **unused)
 {
     (void)unused;
@@ -150,17 +151,44 @@ static void the_policy_is_told_of_starts_and_ends(void **unused)
     loopscene_turn(&s);
     const struct desk *desk = &s.loop->desk;
     const struct track *track = desk_track(desk, loopscene_job(&s, "a")->id);
-    for (int is_seen = 0; is_seen <= 1; is_seen++) {
-        const struct firn_job *job = desk_job(desk, track);
-        struct liveforecast_run run = {.job = job, .rate = 3};
+    static const double done_s[] = {0, 50, 50}, idle_s[] = {70, 35, 0};
+    for (int i = 0; i < 3; i++) {
+        struct firn_job job = *desk_job(desk, track);
+        struct liveforecast_run run = {.job = &job, .rate = 3};
         struct firn_costs costs = {0};
-        if (is_seen)
+        job.done_s = done_s[i];
+        job.rate = 0;
+        if (i == 2)
             liveforecast_saw(desk->forecast, track->id, &run);
-        desk_costs(desk, job, &costs);
+        desk_costs(desk, &job, &costs);
         assert_int_equal(costs.nprepared, 1);
         assert_true(costs.end_s == 10);
-        assert_true(fabs(costs.idle_s - (is_seen ? 0 : 70)) < 1e-9);
+        assert_true(fabs(costs.idle_s - idle_s[i]) < 1e-9);
     }
+    loopscene_close(&s);
+}
+
+/* Jobs of 200 s with 60 s of start and 10 s behind the last step, 2 times
+ * slower beside each other, so that a pair gains nothing: a ends after 200 s,
+ * and b and c, which are prepared, make their first steps when the one before
+ * makes its last: 130 s later, so that b ends at 330 and c at 460. In the
+ * future b trains and has not been seen: it is not taken for nearly done when
+ * it has made half of its steps, nor does c slow it down. */
+static void a_future_host_is_not_nearly_done_before_it_is(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    open_scene(&s, "firn");
+    livecosts_add(s.loop->desk.costs, "mine", LIVECOST_END, 10);
+    liveforecast_load_slowdowns(s.loop->desk.forecast, "mine\tmine\t2\t999\n");
+    loopscene_submit(&s, "a", SHARED_OF("200s"));
+    loopscene_turn(&s);
+    loopscene_submit(&s, "b", SHARED_OF("200s"));
+    loopscene_submit(&s, "c", SHARED_OF("200s"));
+    loopscene_turn(&s);
+    assert_true(fabs(finish_s(&s, "a") - 200) < 2);
+    assert_true(fabs(finish_s(&s, "b") - 330) < 7);
+    assert_true(fabs(finish_s(&s, "c") - 460) < 12);
     loopscene_close(&s);
 }
 
@@ -382,6 +410,7 @@ int main(void)
         CASE(the_end_of_a_job_is_for_the_foremost_one),
         CASE(a_start_that_was_cut_short_is_measured_whole),
         CASE(the_policy_is_told_of_starts_and_ends),
+        CASE(a_future_host_is_not_nearly_done_before_it_is),
         CASE(ends_are_foretold_with_prepared_starts),
         CASE(firn_starts_the_job_whose_processes_are_there),
         CASE(a_future_knows_which_job_is_prepared_by_then),
