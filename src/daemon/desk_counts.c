@@ -6,6 +6,9 @@
  * number that the user gave where it reports none. So the first job of a kind
  * teaches what is expected of the next one, also if its user said nothing.
  *
+ * A job that ended with frozen layers, or whose batch the policy may change,
+ * teaches nothing: its iterations did not take equal times.
+ *
  * Where both are known, iterations are believed before a duration that the user
  * gave, for the time of training; the order of jobs goes by that duration.
  *
@@ -31,9 +34,12 @@ double desk_counted_whole_s(const struct desk *desk,
                : 0;
 }
 
-/* Those that a job has made which has ended well; 0: not known. */
+/* Those that a job has made which has ended well; 0: not known, or they were of
+ * several kinds. */
 static double iterations_of(const struct live_job *job)
 {
+    if (job->last.nfrozen > 0 || job->ask.batch_rule[0] != '\0')
+        return 0;
     bool is_reported = job->last.progress >= 1 && job->last.step > 0;
     return is_reported ? (double)job->last.step
                        : (double)job->ask.target_iterations;

@@ -24,8 +24,7 @@ bool livecounts_key(const struct firn_cluster *cluster,
                     const struct firn_job_spec *spec, char out[LIVECOUNTS_KEY]);
 
 /* A job like that has ended and would have trained for `trained_s` alone. True:
- * jobs of as many iterations are expected to take clearly more or less since.
- */
+ * this has clearly changed what is expected of as many iterations. */
 bool livecounts_ended(struct livecounts *counts, const char *key,
                       double iterations, double trained_s);
 /* Seconds that a job of `iterations` trains alone; 0: not known. */

@@ -108,6 +108,32 @@ static void a_job_that_ends_teaches_how_long_the_next_one_trains(void **unused)
     loopscene_close(&s);
 }
 
+/* The policy may change the batch of a, so that its steps differ; those of b
+ * are alike. */
+static void steps_of_several_kinds_teach_nothing(void **unused)
+{
+    (void)unused;
+    static const char *const jobs[] = {SOFT "app: mine\nbatch-rule: linear",
+                                       SOFT "app: mine"};
+    for (int k = 0; k < 2; k++) {
+        struct loopscene s;
+        loopscene_open(&s, "1x1:v100@16", "sjf", false);
+        loopscene_submit(&s, "a", jobs[k]);
+        loopscene_turn(&s);
+        for (int i = 1; i <= 10; i++) {
+            loopscene_pass(&s, 10);
+            loopscene_report(&s, "a", 0.1 * i, 1, 100);
+        }
+        loopscene_done(&s, "a");
+        loopscene_turn(&s);
+        double learned_s =
+            livecounts_training_s(s.loop->desk.counts, "mine\t1\t\t0", 250);
+        assert_true(k == 0 ? learned_s == 0 : learned_s > 200);
+        loopscene_close(&s);
+        loopscene_remove_state();
+    }
+}
+
 /* On a cluster of several types it is not known what an iteration takes unless
  * the job names one. */
 static void a_kind_has_one_gpu_type(void **unused)
@@ -165,6 +191,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(iterations_are_believed_before_a_duration),
         CASE(a_job_that_ends_teaches_how_long_the_next_one_trains),
+        CASE(steps_of_several_kinds_teach_nothing),
         CASE(a_kind_has_one_gpu_type),
         CASE(what_was_learned_is_written_and_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
