@@ -189,7 +189,7 @@ for how in KNOWS:
 METRICS = ["jct_mean_s", "jct_p99_s", "rho_mean", "restarts",
            "gpu_s_overhead", "gpu_s_given"]
 # Further columns: options of the simulation. One draw of the noise moves a row by up to
-# 3 % (icefrog h200: 1.002 by one, 0.969 by five).
+# 6 % (pollux 0.5: 0.828 by one, 0.876 by five; icefrog h200: 1.002 and 0.969).
 NOISE_DRAWS = 5
 NOISE = ', noise: "throughput=0.2,iterations=0.4"'
 RESIZE = ', resize-cost: "measured,0.53s/17s"'
