@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { JOBS = 64 };
@@ -507,6 +508,20 @@ void loopscene_report(struct loopscene *s, const char *name, double progress,
         fail_msg("%s", err.text);
     loop_reported(s->loop, job);
     loopscene_turn(s);
+}
+
+double loopscene_ends_in_s(struct loopscene *s, const char *name)
+{
+    static const char key[] = "\"finish_s\":";
+    struct firn_buf json = {0};
+    struct firn_error err = {0};
+    if (dryrun_eta(s->loop, loopscene_job(s, name), &json, &err) != FIRN_OK)
+        fail_msg("%s", err.text);
+    const char *at = strstr(json.at, key);
+    assert_non_null(at);
+    double end_s = strtod(at + strlen(key), NULL);
+    buf_release(&json);
+    return end_s;
 }
 
 const char *loopscene_text(struct loopscene *s)

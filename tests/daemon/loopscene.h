@@ -83,6 +83,8 @@ void loopscene_leave_as(struct loopscene *s, const char *name,
 /* A job's report: progress, seconds a step, MiB. */
 void loopscene_report(struct loopscene *s, const char *name, double progress,
                       double step_s, double memory_mib);
+/* When the job ends by `firn eta`, in seconds from now. */
+double loopscene_ends_in_s(struct loopscene *s, const char *name);
 /* "a running n0[0]; b pending -" */
 const char *loopscene_text(struct loopscene *s);
 /* Processes that the engine has, of all jobs. */

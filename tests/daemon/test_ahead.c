@@ -11,13 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "daemon/dryrunwork.h"
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define JOB_OF(duration) \
     "gpus: 1\napp: mine\ncheckpoint: {grace: 10}\nduration: " duration
@@ -86,19 +83,6 @@ static firn_job_id in_round(struct loopscene *s, const char *name)
 static void tell(struct loopscene *s, const char *name)
 {
     vec_add(&s->loop->ahead.told, loopscene_job(s, name)->id);
-}
-
-static double finish_s(struct loopscene *s, const char *name)
-{
-    struct firn_buf json = {0};
-    struct firn_error err = {0};
-    assert_int_equal(dryrun_eta(s->loop, loopscene_job(s, name), &json, &err),
-                     FIRN_OK);
-    const char *at = strstr(json.at, "\"finish_s\":");
-    assert_non_null(at);
-    double found = strtod(at + strlen("\"finish_s\":"), NULL);
-    buf_release(&json);
-    return found;
 }
 
 static void a_start_is_shorter_by_what_is_prepared(void **unused)
@@ -186,9 +170,9 @@ static void a_future_host_is_not_nearly_done_before_it_is(void **unused)
     loopscene_submit(&s, "b", SHARED_OF("200s"));
     loopscene_submit(&s, "c", SHARED_OF("200s"));
     loopscene_turn(&s);
-    assert_true(fabs(finish_s(&s, "a") - 200) < 2);
-    assert_true(fabs(finish_s(&s, "b") - 330) < 7);
-    assert_true(fabs(finish_s(&s, "c") - 460) < 12);
+    assert_true(fabs(loopscene_ends_in_s(&s, "a") - 200) < 2);
+    assert_true(fabs(loopscene_ends_in_s(&s, "b") - 330) < 7);
+    assert_true(fabs(loopscene_ends_in_s(&s, "c") - 460) < 12);
     loopscene_close(&s);
 }
 
@@ -199,9 +183,9 @@ static void ends_are_foretold_with_prepared_starts(void **unused)
     (void)unused;
     struct loopscene s;
     open_queue(&s, "fifo", JOB, JOB);
-    assert_true(fabs(finish_s(&s, "a") - 100) < 2);
-    assert_true(fabs(finish_s(&s, "b") - 145) < 2);
-    assert_true(fabs(finish_s(&s, "c") - 200) < 2);
+    assert_true(fabs(loopscene_ends_in_s(&s, "a") - 100) < 2);
+    assert_true(fabs(loopscene_ends_in_s(&s, "b") - 145) < 2);
+    assert_true(fabs(loopscene_ends_in_s(&s, "c") - 200) < 2);
     loopscene_close(&s);
 }
 

@@ -9,27 +9,10 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "daemon/dryrunwork.h"
 #include <cmocka.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define SOFT "gpus: 1\ncheckpoint: {grace: 10}\n"
-
-/* When the job ends by `firn eta`, in seconds from now. */
-static double ends_in_s(struct loopscene *s, const char *name)
-{
-    struct firn_buf json = {0};
-    struct firn_error err = {0};
-    assert_int_equal(dryrun_eta(s->loop, loopscene_job(s, name), &json, &err),
-                     FIRN_OK);
-    const char *at = strstr(json.at, "\"finish_s\":");
-    assert_non_null(at);
-    double end_s = strtod(at + strlen("\"finish_s\":"), NULL);
-    buf_release(&json);
-    return end_s;
-}
 
 static const struct firn_job_spec *spec_of(struct loopscene *s,
                                            const char *name)
@@ -57,9 +40,9 @@ static void iterations_are_believed_before_a_duration(void **unused)
     loopscene_submit(
         &s, "c", SOFT "app: other\nduration: 100s\ntarget: {iterations: 600}");
     loopscene_turn(&s);
-    assert_true(fabs(ends_in_s(&s, "a") - 85) < 1);
-    assert_true(fabs(ends_in_s(&s, "b") - 140) < 1);
-    assert_true(fabs(ends_in_s(&s, "c") - 240) < 1);
+    assert_true(fabs(loopscene_ends_in_s(&s, "a") - 85) < 1);
+    assert_true(fabs(loopscene_ends_in_s(&s, "b") - 140) < 1);
+    assert_true(fabs(loopscene_ends_in_s(&s, "c") - 240) < 1);
     assert_true(fabs(spec_of(&s, "a")->duration_s - 200) < 1e-9);
     assert_true(fabs(spec_of(&s, "b")->duration_s - 55) < 1e-9);
     assert_false(spec_of(&s, "b")->is_nominal);
