@@ -10,8 +10,8 @@ of GPU time lost to restarts. "untold": firn is told no run times, but what trai
 report once they train (knows=progress); "unreported": what jobs had that have ended
 (knows=history). The other policies are told run times. With --noise a column has firn's ratio when
 forecasts of throughput are wrong by 20 % and of iterations by 40 %, for all
-policies, in the mean of at least five draws of these errors. With --resize two columns have firn's ratio and its share of lost GPU
-time when running jobs are resized without a stop, for all policies: at the cost
+policies, in the mean of at least five draws of these errors. With --resize two
+columns have firn's ratio and its share of lost GPU time when running jobs are resized without a stop, for all policies: at the cost
 measured for their profile, others at the largest cost measured (docs/resize.md).
 
 Options of firn were chosen on the traces of --tune, which the table without

@@ -294,9 +294,7 @@ void desk_costs(const struct desk *desk, const struct firn_job *job,
                 struct firn_costs *out);
 /* A user's duration counts from the start of a job to its end. Returns which
  * part of the spec's duration is training: by the iterations of the job, else
- * by what durations of the application were wrong by, less the mean start and
- * end.
- */
+ * by what durations of the application were wrong by, less start and end. */
 double desk_share_of_training(const struct desk *desk,
                               const struct firn_job_spec *spec);
 /* The time that a job with this duration trains alone on what it asked for, by

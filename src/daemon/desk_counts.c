@@ -6,8 +6,9 @@
  * number that the user gave where it reports none. So the first job of a kind
  * teaches what is expected of the next one, also if its user said nothing.
  *
- * A job that ended with frozen layers, or whose batch the policy may change,
- * teaches nothing: its iterations did not take equal times.
+ * A job that ended with frozen layers, whose batch the policy may change, or
+ * that may have been trained together with another teaches nothing: its
+ * iterations did not take equal times.
  *
  * Where both are known, iterations are believed before a duration that the user
  * gave, for the time of training; the order of jobs goes by that duration.
@@ -38,11 +39,12 @@ double desk_counted_whole_s(const struct desk *desk,
  * several kinds. */
 static double iterations_of(const struct live_job *job)
 {
-    if (job->last.nfrozen > 0 || job->ask.batch_rule[0] != '\0')
+    const struct live_ask *ask = &job->ask;
+    if (job->last.nfrozen > 0 || ask->batch_rule[0] != '\0' || ask->may_merge)
         return 0;
     bool is_reported = job->last.progress >= 1 && job->last.step > 0;
     return is_reported ? (double)job->last.step
-                       : (double)job->ask.target_iterations;
+                       : (double)ask->target_iterations;
 }
 
 bool desk_counts_ended(struct desk *desk, const struct live_job *job,

@@ -12,9 +12,8 @@
  * (2) A change to a part of the GPUs that the job has starts no process: no
  *     time to prepare.
  * (3) An engine that does part of a start ahead (--ahead) does as much of the
- *     preparation of a resize before the GPUs are free, under every policy: new
- *     processes are started as those of a start are, and the engine orders
- * them.
+ *     preparation of a resize, under every policy: it orders the new processes
+ *     itself, and starts them as it starts others.
  *
  * Cost: O(applications named) and a search of the profiles.
  */

@@ -91,14 +91,17 @@ static void a_job_that_ends_teaches_how_long_the_next_one_trains(void **unused)
     loopscene_close(&s);
 }
 
-/* The policy may change the batch of a, so that its steps differ; those of b
- * are alike. */
+/* The policy may change the batch of the first job, so that its steps differ,
+ * and the second may be trained together with another; steps of the third are
+ * alike. */
 static void steps_of_several_kinds_teach_nothing(void **unused)
 {
     (void)unused;
-    static const char *const jobs[] = {SOFT "app: mine\nbatch-rule: linear",
-                                       SOFT "app: mine"};
-    for (int k = 0; k < 2; k++) {
+    static const char *const jobs[] = {
+        SOFT "app: mine\nbatch-rule: linear",
+        SOFT "app: mine\nfinetune: {base: b, dataset: d, sharing: allowed}",
+        SOFT "app: mine"};
+    for (int k = 0; k < 3; k++) {
         struct loopscene s;
         loopscene_open(&s, "1x1:v100@16", "sjf", false);
         loopscene_submit(&s, "a", jobs[k]);
@@ -111,7 +114,7 @@ static void steps_of_several_kinds_teach_nothing(void **unused)
         loopscene_turn(&s);
         double learned_s =
             livecounts_training_s(s.loop->desk.counts, "mine\t1\t\t0", 250);
-        assert_true(k == 0 ? learned_s == 0 : learned_s > 200);
+        assert_true(k < 2 ? learned_s == 0 : learned_s > 200);
         loopscene_close(&s);
         loopscene_remove_state();
     }
