@@ -52,11 +52,12 @@
  * Pollux 1.01, 0.99, 1.03; Sia 1.01, 1.01, 1.01; SJF-BSBF's testbed 0.99,
  * 0.98, 0.98. `keep` 6 for all instead: 0.96, 1.01, 1.02, 0.95, and 1.01 and
  * 1.02 on 120 jobs, where nearly no job waits.) The first start of a
- * job is paid whenever it begins: it is part of x, and e is the rate with it.
- * So it makes ways on many GPUs worth less, where it wastes more, but no job
- * worth less than another. (Before that, short jobs were put behind long ones:
- * twelve PyTorch jobs of 9 to 17 s that take 8 s to start took 101 s in the
- * mean on a GPU where sjf-ffs took 43.)
+ * job is paid whenever it begins: it is part of x, where a duration that a user
+ * told has it already, and e is the rate with it. So it makes ways on many GPUs
+ * worth less, where it wastes more, but no job worth less than another. (Before
+ * that, short jobs were put behind long ones: twelve PyTorch jobs of 9 to 17 s
+ * that take 8 s to start took 101 s in the mean on a GPU where sjf-ffs
+ * took 43.)
  *
  * Where the engine says which waiting jobs have processes already, what is left
  * of their start counts (firn_costs.saved_s), else the engine's mean: a job
@@ -129,6 +130,7 @@
 
 static const double tiny = 1e-12;
 static const double least_s = 60; /* of the horizon */
+static const double least_work_s = 1e-3;
 
 double one_lasting(const struct one_seat *seat, double cost_s, double left_s,
                    double rate, bool is_held)
@@ -195,6 +197,19 @@ double one_cost_s(const struct one_seat *seat, const struct one_choice *choice)
     double more = choice->gpus - seat->job->held.ngpus;
     return more > 0 ? seat->change_s + seat->prepare_s * more / choice->gpus
                     : seat->change_s;
+}
+
+/* x of (1). A user's duration has the start in it, what is left of a job that
+ * was seen has not. */
+static double work_of(const struct one_seat *seat)
+{
+    double left_s = seat->left_s / fmax(seat->best, tiny);
+    bool has_start = seat->idle_s > seat->end_s && seat->job->starts == 0;
+    if (!has_start)
+        return left_s + seat->first_s;
+    double trains_s = (seat->left_s - seat->idle_s) / fmax(seat->best, tiny);
+    return fmax(left_s + seat->first_s - seat->whole_s,
+                fmax(trains_s, least_work_s));
 }
 
 static double weight_of(const struct one_round *round,
@@ -269,7 +284,7 @@ static void weigh(const struct one_round *round, struct one_seat *seat)
     set_costs(round, seat);
     seat->keep = keep_of(round, seat);
     seat->horizon_s = horizon_of(round, job);
-    seat->work = seat->left_s / fmax(seat->best, tiny) + seat->first_s;
+    seat->work = work_of(seat);
     seat->weight =
         weight_of(round, job, seat->work, seat->best) *
         fm_pow(width_of(seat, false), -narrow) /

@@ -191,6 +191,16 @@ static bool forecast_merge(void *state, const struct firn_job *a,
            (((struct scene *)state)->has_ways && (a->id + b->id) % 2 == 1);
 }
 
+static void forecast_costs(void *state, const struct firn_job *job,
+                           struct firn_costs *out)
+{
+    const struct scene *scene = state;
+    if (scene->starts_s == NULL)
+        return;
+    out->first_s = scene->starts_s[job->id];
+    out->idle_s = job->starts == 0 ? out->first_s : 0;
+}
+
 static const struct firn_forecast_def forecast = {
     .merge = forecast_merge,
     .rate = forecast_rate,
@@ -198,6 +208,7 @@ static const struct firn_forecast_def forecast = {
     .load = forecast_load,
     .parallels = forecast_parallels,
     .llm_ways = forecast_llm_ways,
+    .costs = forecast_costs,
 };
 
 static const struct firn_engine_def engine = {

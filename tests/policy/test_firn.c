@@ -775,6 +775,20 @@ static void a_start_makes_no_short_job_wait_for_a_long_one(void **unused)
     play_close(&play);
 }
 
+/* What users tell has the start in it: 10 and 2 s, 4 and 9 s. A before B takes
+ * 12 + 25 s, B before A 13 + 25. */
+static void a_start_is_counted_once_in_what_users_tell(void **unused)
+{
+    (void)unused;
+    static const double starts_s[] = {10, 4};
+    struct scene *scene = open_scene(
+        "1 nodes x 1 gpus; A wants 1 for 12; B wants 1 for 13", NULL);
+    scene->starts_s = starts_s;
+    scene_decide(scene, 0);
+    assert_string_equal(scene_text(scene), "A: n0[0]  B: -");
+    scene_free(scene);
+}
+
 /* One job of x is prepared at a time; one that starts slows no other down. */
 static void prepare_one(struct play *play)
 {
@@ -1036,6 +1050,7 @@ int main(void)
         cmocka_unit_test(a_job_that_can_use_few_gpus_counts_more),
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
+        cmocka_unit_test(a_start_is_counted_once_in_what_users_tell),
         cmocka_unit_test(a_prepared_guest_makes_way_for_the_next_one),
         cmocka_unit_test(a_long_guest_does_not_pass_a_short_one),
         cmocka_unit_test(a_job_without_room_is_promised_no_place),
