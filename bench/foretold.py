@@ -32,6 +32,10 @@ would have done. Three tables:
 about 1.1 the machine was too busy for the trainers to keep up, and no forecast can
 know that.
 
+--keep leaves the folder of a run. --resume FOLDER goes on with a kept run that had no
+time for all of its policies (--seconds): with what it measured first, with the same
+jobs, and with its rows in the tables.
+
 --bar P ends with status 1 where a mean over all policies is above P percent, or
 the ranges hold less than nine of ten ends (--in-range). --slower X ends with status 77
 and judges nothing where `slower` is above X. Python's standard library only.
@@ -124,8 +128,8 @@ class Line:
     """What users go by who have seen two jobs of the application: seconds of a start,
     and of a step."""
 
-    def __init__(self):
-        self.lines = {}  # by application
+    def __init__(self, lines):
+        self.lines = lines  # by application
 
     def learn(self, app, units, took_s):
         unit_s = max(took_s[1] - took_s[0], 0) / (units[1] - units[0])
@@ -134,6 +138,34 @@ class Line:
     def says_s(self, job):
         start_s, unit_s = self.lines.get(job.app, (0, 0))
         return start_s + job.units * unit_s
+
+
+class Kept:
+    """What a run that goes on later has to know again, in its folder: what users
+    learned of jobs alone, and the rows of the policies that were run."""
+
+    def __init__(self, args, root):
+        self.path = os.path.join(root, "kept.json")
+        self.own = {"lines": {}, "rows": {}, "jobs": [args.torch, args.jobs, args.seed, args.length,
+                                                      args.gap, args.clock, args.gpus]}
+        if args.resume:
+            self.read()
+
+    def read(self):
+        try:
+            with open(self.path, encoding="utf-8") as file:
+                own = json.load(file)
+        except OSError as error:
+            raise SystemExit(f"--resume: {error.strerror}: {self.path}; it is the folder that "
+                             "a run with --keep prints last") from error
+        if own["jobs"] != self.own["jobs"]:
+            raise SystemExit("--resume: that run had another queue (jobs, seed, length, gap, "
+                             "clock, GPUs)")
+        self.own = own
+
+    def write(self):
+        with open(self.path, "w", encoding="utf-8") as file:
+            json.dump(self.own, file)
 
 
 class Trainers:
@@ -146,7 +178,7 @@ class Trainers:
     busy = {"resnet": (30, 8000, 1, 5, 17, 1.3), "gpt": (30, 8000, 1, 5, 15, 4.4)}
     variables = ()
 
-    def __init__(self, args, folder):
+    def __init__(self, args, folder, lines):
         self.program = os.path.abspath(os.path.join(args.bin, "examples/cnn"))
         self.ahead = ["--ahead", "1"] if args.ahead else []
         apps = self.busy if args.busy else self.apps
@@ -154,7 +186,7 @@ class Trainers:
                            *row[2:5], (row[5] + args.end) * args.clock)
                      for app, row in apps.items() if row[2] == 1 or not args.ahead}
         self.beside = ["--beside", str(args.beside)]
-        self.line = Line() if args.unsure else None
+        self.line = Line(lines) if args.unsure else None
         self.seed = args.seed
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
@@ -228,14 +260,14 @@ class Torch:
     small = {"cnn": ("cnn", 4, 1, 800, 2400), "resnet": ("resnet18", 4, 1, 250, 700)}
     variables = ("PYTHONPATH", "FIRN_TRAIN_LIB", "CUBLAS_WORKSPACE_CONFIG")
 
-    def __init__(self, args, folder):
+    def __init__(self, args, folder, lines):
         del folder
         self.device = args.device
         is_small = args.small or args.device == "cpu"
         self.tiny = ["--tiny"] if is_small else []
         self.apps = self.small if is_small else self.apps
         self.before = ["env", "CUDA_VISIBLE_DEVICES=0"] if args.is_split else []
-        self.line = Line()
+        self.line = Line(lines)
 
     def awake(self):
         job = Job("first", sorted(self.apps)[0], self.whole(10), 0)
@@ -516,6 +548,8 @@ def arguments():
                        help="PyTorch jobs whose steps are up to the CPUs")
     parse.add_argument("--show", action="store_true")
     parse.add_argument("--keep", action="store_true", help="keep the state folders")
+    parse.add_argument("--resume", default="", metavar="FOLDER",
+                       help="go on with a kept run: the policies that it has not run yet")
     args = parse.parse_args()
     args.bin = os.path.abspath(args.bin)
     given = {word.split("=")[0] for word in sys.argv[1:]}
@@ -551,6 +585,7 @@ def since_warm_up(firnd):
 def one_policy(args, policy, kind, root):
     """Runs the queue under one policy; a row of results."""
     folder = os.path.join(root, policy)
+    shutil.rmtree(folder, ignore_errors=True)  # of a run that was broken off
     os.makedirs(folder, mode=0o700)
     shutil.copytree(os.path.join(root, "warm", "state"), os.path.join(folder, "state"))
     queue = make_queue(args, kind)
@@ -600,26 +635,32 @@ def judge_whatif(rows):
 def main():
     args = arguments()
     begin = time.time()
-    root = tempfile.mkdtemp(prefix="firn-foretold.")
-    kind = (Torch if args.torch else Trainers)(args, root)
-    warm = os.path.join(root, "warm")
-    os.makedirs(warm, mode=0o700)
-    warm_up(args, kind, warm, int(args.gpus.split("x")[1].split(":")[0]) if args.gpus else 1)
-    rows = {}
+    root = args.resume or tempfile.mkdtemp(prefix="firn-foretold.")
+    kept = Kept(args, root)
+    kind = (Torch if args.torch else Trainers)(args, root, kept.own["lines"])
+    if not args.resume:
+        warm = os.path.join(root, "warm")
+        os.makedirs(warm, mode=0o700)
+        warm_up(args, kind, warm, int(args.gpus.split("x")[1].split(":")[0]) if args.gpus else 1)
+        kept.write()
+    rows = kept.own["rows"]
     print("policy,forecasts,eta_error,eta_bias,in_range,plans,plan_error,plan_bias,"
           "jct_mean_s,slower", flush=True)
     for policy in args.policies.split(","):
-        if time.time() - begin > args.seconds:
+        if policy in rows:
+            print(f"# {policy} was run before")
+        elif time.time() - begin > args.seconds:
             print(f"# no time for {policy}")
-            continue
-        rows[policy] = one_policy(args, policy, kind, root)
+        else:
+            rows[policy] = one_policy(args, policy, kind, root)
+            kept.write()
     whatif = judge_whatif(rows)
     eta, plan, hits = (mean([row[key] for row in rows.values() if row[key] == row[key]])
                        for key in ("eta", "plan", "hits"))
     print(f"# {time.time() - begin:.0f} s; mean over policies: eta {eta:.4f}, "
           f"plan {plan:.4f}, whatif {whatif:.4f}, ends in the range {hits:.3f}")
     misses = [miss for miss in (eta, plan, whatif) if miss == miss]
-    slower = max(row["slower"] for row in rows.values())
+    slower = max((row["slower"] for row in rows.values()), default=0)
     if args.slower and slower > args.slower:
         print(f"# the machine is too busy to tell: jobs trained {slower:.1f} times as long "
               "as their virtual GPUs take")
