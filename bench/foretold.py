@@ -23,7 +23,9 @@ would have done. Three tables:
   plan    the same for the end that `firn plan` foretold before the submit. It
           promises an end if nothing is submitted later; so jobs are left out that
           a later one passed, or joined on their GPUs, and those that were there when
-          another job was stopped behind a later submit
+          another job was stopped behind a later submit. `moved` are plans of jobs
+          whose end a later submit changed by firnd's own word (GET /forecast right before
+          and right behind that submit); they count for themselves
   whatif  mean completion time by `firn whatif` from the history of one policy
           over that of the live run under the other; `net` without what the
           machine was faster or slower in that run
@@ -310,6 +312,7 @@ class Torch:
         return self.line.says_s(job)
 
 
+MOVES, MOVES_LEAST_S = 0.01, 0.05  # share of the time left, seconds
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -408,16 +411,35 @@ def ask_plan(firnd, args, kind, job):
     return None if finish_s is None else (now_s, now_s + finish_s)
 
 
+def ask_ends(firnd, args):
+    """When each job that has not ended will, by its number, in seconds since 1970."""
+    if not args.plan:
+        return {}
+    ends = {job["id"]: job.get("finish_at_s") for job in firnd.get("/forecast?fresh=1")["jobs"]}
+    return {number: end_s for number, end_s in ends.items() if end_s is not None}
+
+
+def note_moves(before, after, moved):
+    """Into `moved`, by job, seconds by which a submit between the two moved its end."""
+    now_s = time.time()
+    for number in sorted(before.keys() & after.keys()):
+        by_s = after[number] - before[number]
+        if abs(by_s) > max(MOVES * (after[number] - now_s), MOVES_LEAST_S):
+            moved.setdefault(number, []).append(by_s)
+
+
 def run_queue(args, policy, kind, queue, folder):
     """Returns the scheduler, still up, the jobs, and what was foretold."""
     firnd = Firnd(args, policy, folder)
     began = time.time()
-    waiting, told, plans = list(queue), [], {}
+    waiting, told, plans, moved = list(queue), [], {}, {}
     while True:
         while waiting and waiting[0].submit_s <= time.time() - began:
             job = waiting.pop(0)
+            before = ask_ends(firnd, args)
             plans[job.name] = ask_plan(firnd, args, kind, job)
             firnd.call("POST", "/jobs", yaml_of(kind, job, args))
+            note_moves(before, ask_ends(firnd, args), moved)
         listed = firnd.get("/jobs?limit=1000")["jobs"]
         if not waiting:
             answer = firnd.get("/forecast")
@@ -435,7 +457,7 @@ def run_queue(args, policy, kind, queue, folder):
     for job in listed:
         if not job["name"].startswith("warm-"):
             jobs[job["id"]] = firnd.get(f"/jobs/{job['id']}")
-    return firnd, jobs, told, plans
+    return firnd, jobs, told, plans, moved
 
 
 def judge_eta(jobs, told):
@@ -474,13 +496,15 @@ def is_disturbed(job, jobs):
     return False
 
 
-def judge_plans(jobs, plans):
-    errors = []
+def judge_plans(jobs, plans, moved):
+    """Errors of plans that count, and of those that do not because firnd moved them."""
+    errors, of_moved = [], []
     for job in jobs.values():
         if plans.get(job["name"]) and not is_disturbed(job, jobs):
             at, finish = plans[job["name"]]
-            errors.append((finish - job["ended_s"]) / (job["ended_s"] - at))
-    return errors
+            error = (finish - job["ended_s"]) / (job["ended_s"] - at)
+            (of_moved if job["id"] in moved else errors).append(error)
+    return errors, of_moved
 
 
 def work_of(firnd):
@@ -589,15 +613,16 @@ def one_policy(args, policy, kind, root):
     os.makedirs(folder, mode=0o700)
     shutil.copytree(os.path.join(root, "warm", "state"), os.path.join(folder, "state"))
     queue = make_queue(args, kind)
-    firnd, jobs, told, plans = run_queue(args, policy, kind, queue, folder)
+    firnd, jobs, told, plans, moved = run_queue(args, policy, kind, queue, folder)
     errors, signs, hits = judge_eta(jobs, told)
-    by_plan = judge_plans(jobs, plans)
+    by_plan, of_moved = judge_plans(jobs, plans, moved)
     jct_s = mean([job["ended_s"] - job["submitted_s"] for job in jobs.values()])
     work_s = work_of(firnd)
     slower = work_s / sum(kind.training_s(job) for job in queue)
     print(f"{policy},{len(errors)},{mean(errors):.4f},{mean(signs):+.4f},{mean(hits):.3f},"
           f"{len(by_plan)},{mean([abs(e) for e in by_plan]):.4f},{mean(by_plan):+.4f},"
-          f"{jct_s:.3f},{slower:.3f}", flush=True)
+          f"{len(of_moved)},{mean([abs(e) for e in of_moved]):.4f},{jct_s:.3f},{slower:.3f}",
+          flush=True)
     answer = firnd.firn("whatif", "--policy", args.policies, "-o", "json",
                         "--trace", f"last-{since_warm_up(firnd):.1f}s")
     if answer.returncode != 0:
@@ -606,7 +631,7 @@ def one_policy(args, policy, kind, root):
     if args.show:
         print(firnd.call("GET", "/trace?costs=1"), firnd.call("GET", "/costs"))
     with open(os.path.join(folder, "told.json"), "w", encoding="utf-8") as file:
-        json.dump({"jobs": jobs, "told": told, "plans": plans}, file)
+        json.dump({"jobs": jobs, "told": told, "plans": plans, "moved": moved}, file)
     firnd.close()
     return {"jct_s": jct_s, "work_s": work_s, "slower": slower, "whatif": whatif, "eta": mean(errors),
             "hits": mean(hits), "plan": mean([abs(e) for e in by_plan])}
@@ -645,7 +670,7 @@ def main():
         kept.write()
     rows = kept.own["rows"]
     print("policy,forecasts,eta_error,eta_bias,in_range,plans,plan_error,plan_bias,"
-          "jct_mean_s,slower", flush=True)
+          "moved,moved_error,jct_mean_s,slower", flush=True)
     for policy in args.policies.split(","):
         if policy in rows:
             print(f"# {policy} was run before")

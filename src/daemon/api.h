@@ -117,9 +117,9 @@ struct api_host {
                             struct firn_buf *json, struct firn_error *err);
     enum firn_status (*eta)(void *arg, struct live_job *job,
                             struct firn_buf *json, struct firn_error *err);
-    /* The same of all jobs at once. */
-    enum firn_status (*forecast)(void *arg, struct firn_buf *json,
-                                 struct firn_error *err);
+    /* The same of all jobs at once; a kept answer will do unless `is_fresh`. */
+    enum firn_status (*forecast)(void *arg, bool is_fresh,
+                                 struct firn_buf *json, struct firn_error *err);
     /* Appends a JSON object: what starts, stops, resizes and shared GPUs were
      * measured to cost, by application. MAY be NULL. */
     void (*costs)(void *arg, struct firn_buf *json);

@@ -46,9 +46,12 @@ void api_ask_forecast(struct api_call *call)
     const struct api_host *host = &call->api->host;
     struct firn_buf json = {0};
     struct firn_error err;
-    if (!api_has(call, host->forecast != NULL))
+    int64_t fresh;
+    if (!api_has(call, host->forecast != NULL) ||
+        !api_query_int(call, "fresh", 1, 0, &fresh))
         return;
-    enum firn_status status = host->forecast(host->arg, &json, &err);
+    enum firn_status status =
+        host->forecast(host->arg, fresh != 0, &json, &err);
     answer(call, status, &json, &err);
 }
 

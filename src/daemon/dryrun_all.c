@@ -9,6 +9,7 @@
  * (1) The answer is kept. It is made anew only when a decision was taken since
  *     or it is OLD_S old, and never before REST times its own cost has passed:
  *     at most a twentieth of the loop's time goes into it, however many ask.
+ *     With `fresh=1` it is made anew, at the price of one `firn eta`.
  * (2) Moments are seconds since 1970, since a kept answer has no "now".
  * (3) A start that hangs on the end of a job without a known duration is null,
  *     and `hangs_on` names that job.
@@ -253,13 +254,13 @@ static bool is_good(const struct loop *loop, const struct foreseen *kept)
            (kept->ndecided == loop->desk.ndecided && age_s < OLD_S);
 }
 
-enum firn_status dryrun_all(struct loop *loop, struct firn_buf *json,
-                            struct firn_error *err)
+enum firn_status dryrun_all(struct loop *loop, bool is_fresh,
+                            struct firn_buf *json, struct firn_error *err)
 {
     if (loop->foreseen == NULL)
         loop->foreseen = mem_new(1, sizeof *loop->foreseen);
     struct foreseen *kept = loop->foreseen;
-    if (!is_good(loop, kept)) {
+    if (is_fresh || !is_good(loop, kept)) {
         double began_s = clock_elapsed_s();
         buf_clear(&kept->json);
         FIRN_TRY(make(loop, &kept->json, err));

@@ -165,11 +165,11 @@ static enum firn_status eta(void *arg, struct live_job *job,
     return status;
 }
 
-static enum firn_status forecast(void *arg, struct firn_buf *json,
-                                 struct firn_error *err)
+static enum firn_status forecast(void *arg, bool is_fresh,
+                                 struct firn_buf *json, struct firn_error *err)
 {
     double began_s = clock_elapsed_s();
-    enum firn_status status = dryrun_all(arg, json, err);
+    enum firn_status status = dryrun_all(arg, is_fresh, json, err);
     ((struct loop *)arg)->watch.forecast_s += clock_elapsed_s() - began_s;
     return status;
 }

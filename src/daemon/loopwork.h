@@ -366,9 +366,10 @@ void why_waits(const struct loop *loop, const struct live_job *job,
                enum live_reason *reason, char text[LIVE_TEXT]);
 enum firn_status dryrun_plan(struct loop *loop, struct live_ask *ask,
                              struct firn_buf *json, struct firn_error *err);
-/* All jobs at once, from what was found before where that is good enough. */
-enum firn_status dryrun_all(struct loop *loop, struct firn_buf *json,
-                            struct firn_error *err);
+/* All jobs at once, from what was found before where that is good enough and
+ * the answer need not be `is_fresh`. */
+enum firn_status dryrun_all(struct loop *loop, bool is_fresh,
+                            struct firn_buf *json, struct firn_error *err);
 void foreseen_free(struct foreseen *foreseen);
 /* Seconds until a waiting job starts, as dryrun_eta() finds; NaN: not known. */
 double dryrun_start_s(struct loop *loop, const struct live_job *job);

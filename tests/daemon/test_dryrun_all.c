@@ -19,16 +19,21 @@
 
 #define HARD(duration) "gpus: 1\nduration: " duration "\n"
 
-static json_t *ask_all(struct loopscene *s)
+static json_t *ask(struct loopscene *s, bool is_fresh)
 {
     struct firn_buf json = {0};
     struct firn_error err = {0};
-    assert_int_equal(dryrun_all(s->loop, &json, &err), FIRN_OK);
+    assert_int_equal(dryrun_all(s->loop, is_fresh, &json, &err), FIRN_OK);
     json_error_t what;
     json_t *root = json_loadb(json.at, json.n, 0, &what);
     assert_non_null(root);
     buf_release(&json);
     return root;
+}
+
+static json_t *ask_all(struct loopscene *s)
+{
+    return ask(s, false);
 }
 
 /* The job's entry. */
@@ -138,6 +143,10 @@ static void the_answer_is_kept_until_something_is_decided(void **unused)
     loopscene_pass(&s, 1); /* by the scene's clock: the answer does not know */
     json_t *two = ask_all(&s);
     assert_true(json_equal(one, two));
+    json_decref(two);
+    two = ask(&s, true);
+    assert_true(after(two, of(&s, two, "a"), "finish_at_s") <
+                after(one, of(&s, one, "a"), "finish_at_s"));
     json_decref(one);
     json_decref(two);
     loopscene_close(&s);
