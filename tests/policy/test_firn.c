@@ -825,24 +825,44 @@ static void a_prepared_guest_makes_way_for_the_next_one(void **unused)
     }
 }
 
+/* The same, but a trains from 10 to 28 s, b is prepared from 2 to 12 s, and c
+ * is there from 3 s on. If b comes at 12 s, it ends at 22 s, a at 33 s, and c
+ * is ready by then. That gain grows until 12 s: b comes then, without an event.
+ */
+static void a_guest_comes_when_the_pair_gains_most(void **unused)
+{
+    (void)unused;
+    struct play play;
+    open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s,app\n"
+                       "a,0,1,18,x\nb,2,1,5,x\nc,3,1,6,x\n");
+    let_share(&play, 2);
+    prepare_one(&play);
+    play_run(&play, "firn");
+    assert_true(play_near(play_job(&play, "b")->first_start_s, 12));
+    assert_true(play_near(play_job(&play, "b")->end_s, 22));
+    assert_true(play_near(play_job(&play, "a")->end_s, 33));
+    assert_true(play_near(play_job(&play, "c")->end_s, 39));
+    play_close(&play);
+}
+
 /* Starts of 10 s, one job is prepared, two that train take 1.8 times as long. a
- * trains from 10 to 29 s, b of 5 s waits for its end. c of 18 s could train
- * from 13 s on: a would end at 41.8 s, c at 43.8 s, earlier than both after
- * each other (47 s), but b would wait. c does not come. b, which is prepared,
- * comes at 20 s, so that c is prepared by 30 s. */
+ * trains from 10 to 28 s, b of 5 s waits for its end. c of 18 s could train
+ * from 13 s on: a would end at 40 s, c at 43 s, earlier than both after each
+ * other (46 s), but b would wait. c does not come. b comes when it is prepared,
+ * at 12 s, so that c is prepared in time for the end of a. */
 static void a_long_guest_does_not_pass_a_short_one(void **unused)
 {
     (void)unused;
     struct play play;
     open_starts(&play, "#firn-trace 1\nname,submit_s,gpus,duration_s,app\n"
-                       "a,0,1,19,x\nb,2,1,5,x\nc,3,1,18,x\n");
+                       "a,0,1,18,x\nb,2,1,5,x\nc,3,1,18,x\n");
     let_share(&play, 1.8);
     prepare_one(&play);
     play_run(&play, "firn");
-    assert_true(play_near(play_job(&play, "b")->first_start_s, 20));
-    assert_true(play_near(play_job(&play, "b")->end_s, 29));
-    assert_true(play_near(play_job(&play, "a")->end_s, 33));
-    assert_true(play_near(play_job(&play, "c")->end_s, 51));
+    assert_true(play_near(play_job(&play, "b")->first_start_s, 12));
+    assert_true(play_near(play_job(&play, "b")->end_s, 21));
+    assert_true(play_near(play_job(&play, "a")->end_s, 32));
+    assert_true(play_near(play_job(&play, "c")->end_s, 50));
     play_close(&play);
 }
 
@@ -1052,6 +1072,7 @@ int main(void)
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_start_is_counted_once_in_what_users_tell),
         cmocka_unit_test(a_prepared_guest_makes_way_for_the_next_one),
+        cmocka_unit_test(a_guest_comes_when_the_pair_gains_most),
         cmocka_unit_test(a_long_guest_does_not_pass_a_short_one),
         cmocka_unit_test(a_job_without_room_is_promised_no_place),
         cmocka_unit_test(a_guest_keeps_its_place),
