@@ -122,8 +122,9 @@ struct track {
     double early_s;        /* of one that waits: since when they are; 0 */
     int64_t waits_attempt; /* the last whose abilities were learned from */
     double last_step_s;    /* when it reported its last step; 0: it has not */
-    double trained_s;      /* of one that has ended: what its training would
-                            * have taken alone; 0: not known */
+    bool ends_beside; /* and a job on the same GPUs before either was gone */
+    double trained_s; /* of one that has ended: what its training would
+                       * have taken alone; 0: not known */
     int64_t start_attempt; /* the last whose start was measured */
     struct clocked pace;
     struct trained trained;

@@ -402,6 +402,39 @@ static void the_end_of_a_job_counts_from_its_last_step(void **unused)
     loopscene_close(&s);
 }
 
+/* a and b make their last steps at the same time on one GPU, and are gone after
+ * 5 s. Of an application that has none that is how long its ends take; one that
+ * has learns it of ends alone. */
+static void ends_beside_each_other_count_for_new_applications(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    struct livecosts *costs = s.loop->desk.costs;
+    livecosts_add(costs, "mine", LIVECOST_END, 3);
+    loopscene_submit(&s, "a", SHARED "duration: 100s");
+    loopscene_submit(&s, "b", SHARED_OF("other") "duration: 100s");
+    loopscene_turn(&s);
+    assert_string_equal(loopscene_text(&s),
+                        "a running n0[0]~; b running n0[0]~");
+    loopscene_pass(&s, 100);
+    loopscene_report(&s, "a", 1, 1, 100);
+    loopscene_report(&s, "b", 1, 1, 100);
+    loopscene_pass(&s, 5);
+    loopscene_done(&s, "a");
+    loopscene_done(&s, "b");
+    assert_true(livecosts_own_mean(costs, "mine", LIVECOST_END) == 3);
+    assert_true(fabs(livecosts_own_mean(costs, "other", LIVECOST_END) - 5) < 1);
+    loopscene_submit(&s, "c", SHARED "duration: 100s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 100);
+    loopscene_report(&s, "c", 1, 1, 100);
+    loopscene_pass(&s, 7);
+    loopscene_done(&s, "c");
+    assert_true(fabs(livecosts_own_mean(costs, "mine", LIVECOST_END) - 5) < 1);
+    loopscene_close(&s);
+}
+
 /* Its user said 100 s; it was silent for 300, so that it was taken to need more
  * and more, and took 410 in all: 4.1 times what its user said. */
 static void
@@ -691,6 +724,7 @@ int main(void)
         CASE(a_duration_is_judged_of_jobs_whose_slowdown_is_known),
         CASE(a_slow_first_step_is_a_part_of_the_training),
         CASE(the_end_of_a_job_counts_from_its_last_step),
+        CASE(ends_beside_each_other_count_for_new_applications),
         CASE(the_round_knows_when_a_started_job_begins_to_train),
         CASE(a_dry_run_has_the_forecasts_of_the_round),
         CASE(a_job_is_slowed_from_the_first_step_of_its_neighbour_on),
