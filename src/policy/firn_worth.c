@@ -200,7 +200,10 @@ double one_cost_s(const struct one_seat *seat, const struct one_choice *choice)
 }
 
 /* x of (1). A user's duration has the start in it, what is left of a job that
- * was seen has not. */
+ * was seen has not. (To take the part of its start that is over off the
+ * duration of a job that runs: 20 busy C trainers on one GPU, seeds 31 to 38
+ * and 41 to 48 of bench/foretold.py, mean completion time 1.008 and 0.994 of
+ * that without, error of `firn eta` 4.8 and 5.2 %, without 4.8 and 4.3 %.) */
 static double work_of(const struct one_seat *seat)
 {
     double left_s = seat->left_s / fmax(seat->best, tiny);

@@ -1000,6 +1000,34 @@ static void a_job_gives_way_only_if_that_pays_for_its_restart(void **unused)
     }
 }
 
+/* new and next need 22 s each with their starts, host and guest another 31 s:
+ * to stop one for new would save 9 s and cost a restart of 10 s. More jobs wait
+ * than places come free, so only what it has left itself can tell. With 35 s
+ * left it pays. */
+static void a_job_gives_way_by_its_own_rest_where_many_wait(void **unused)
+{
+    static const char *const running[] = {"host,0,1,41\nguest,1,1,40\n",
+                                          "host,0,1,45\nguest,1,1,44\n"};
+    static const char *const settings[] = {"firn.unknown=yes", "firn.keep=0"};
+    (void)unused;
+    for (int pays = 0; pays <= 1; pays++) {
+        struct firn_buf rows = {0};
+        struct play play;
+        buf_printf(&rows,
+                   "#firn-trace 1\nname,submit_s,gpus,duration_s\n%s"
+                   "new,20,1,12\nnext,20,1,12\n",
+                   running[pays]);
+        open_starts(&play, rows.at);
+        let_share(&play, 1.0001);
+        play.options.settings = settings;
+        play.options.nsettings = 2;
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "new")->first_start_s == 20, pays);
+        play_close(&play);
+        buf_release(&rows);
+    }
+}
+
 /* At 100 s a and l share a GPU and y is alone. b is shorter than a and l, would
  * get their GPU, and one of them would go to y. b goes there instead. */
 static void
@@ -1093,6 +1121,7 @@ int main(void)
         cmocka_unit_test(a_guest_has_the_gpu_when_its_host_has_ended),
         cmocka_unit_test(new_guests_leave_the_others_where_they_are),
         cmocka_unit_test(a_job_gives_way_only_if_that_pays_for_its_restart),
+        cmocka_unit_test(a_job_gives_way_by_its_own_rest_where_many_wait),
         cmocka_unit_test(
             a_job_that_comes_takes_the_place_that_another_would_go_to),
         cmocka_unit_test(one_of_a_pair_moves_to_a_free_gpu_if_that_pays),
