@@ -264,6 +264,10 @@ bool one_give_spread(const struct one_round *round, const struct one_seat *seat,
 
 /* firn_worth.c */
 void one_worth(struct one_round *round);
+/* Seconds until a job that holds its GPUs trains, or would if it came now: a
+ * whole start, or less if its processes were there before. */
+double one_starts_s(const struct one_round *round, const struct one_seat *seat,
+                    bool is_held);
 /* What the change to a way costs a job that has run, in seconds of training. */
 double one_cost_s(const struct one_seat *seat, const struct one_choice *choice);
 /* The share of a way's rate that is left of it by the restart it needs; above 1

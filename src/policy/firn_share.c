@@ -193,19 +193,6 @@ static bool is_open(const struct one_round *round, const struct one_seat *host)
            firn_plan_room(round->plan, host->job, 2) >= has->ngpus; /* (1) */
 }
 
-/* Seconds until a job that holds its GPUs trains, or would if it came now: a
- * whole start, or less if its processes were there before. */
-static double starts_s(const struct one_round *round,
-                       const struct one_seat *seat, bool is_held)
-{
-    const struct firn_job *job = seat->job;
-    double now_s = round->view->now_s;
-    return is_held ? fmax(fmin(job->since_s + seat->start_s, job->resumes_s) -
-                              now_s,
-                          0)
-                   : seat->start_s;
-}
-
 /* Seconds for which it trains alone. */
 static double trains_s(const struct one_seat *seat, const struct one_choice *as)
 {
@@ -216,7 +203,7 @@ static double trains_s(const struct one_seat *seat, const struct one_choice *as)
 static double ends_s(const struct one_round *round, const struct one_seat *host)
 {
     return trains_s(host, &host->choices[host->chosen]) +
-           starts_s(round, host, host->job->held.nparts > 0);
+           one_starts_s(round, host, host->job->held.nparts > 0);
 }
 
 /* Could it do with fewer GPUs? */
@@ -368,7 +355,7 @@ static struct turn turn_of(const struct one_round *round,
                            const struct one_seat *seat, int c, bool is_held,
                            double pace)
 {
-    return (struct turn){.from_s = starts_s(round, seat, is_held),
+    return (struct turn){.from_s = one_starts_s(round, seat, is_held),
                          .work_s = trains_s(seat, &seat->choices[c]),
                          .pace = pace,
                          .end_s = seat->end_s};
@@ -478,7 +465,7 @@ static void try_host(const struct one_round *round, struct one_seat *seat,
                       .was_here = is_there(round, seat, host)};
     m.share =
         (double)theirs->gpus / round->view->cluster->types[theirs->type].ngpus;
-    m.waits_s = ends_s(round, host) - starts_s(round, seat, m.was_here);
+    m.waits_s = ends_s(round, host) - one_starts_s(round, seat, m.was_here);
     if (host->next != seat && host->next != NULL && !host->next->is_placed)
         m.promised = host->next;
     m.is_free = m.waits_s <= SOON_S && m.promised == NULL;
@@ -666,7 +653,7 @@ static double goes_on_s(const struct one_round *round,
     int there = choice_there(seat);
     return there == ONE_NONE ? INFINITY
                              : trains_s(seat, &seat->choices[there]) +
-                                   starts_s(round, seat, true);
+                                   one_starts_s(round, seat, true);
 }
 
 /* Is it worth a restart of `old` that `new` has its place, by (3)? */
@@ -679,7 +666,7 @@ static bool pays(const struct one_round *round, const struct hall *hall,
         return true;
     if (!(guest_key(new) > key))
         return false;
-    double new_s = trains_s(new, choice) + starts_s(round, new, false);
+    double new_s = trains_s(new, choice) + one_starts_s(round, new, false);
     double again =
         fmin(again_s(hall, old, new, key, choice->type), goes_on_s(round, old));
     return again - new_s > old->cost_s;

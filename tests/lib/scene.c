@@ -197,8 +197,9 @@ static void forecast_costs(void *state, const struct firn_job *job,
     const struct scene *scene = state;
     if (scene->starts_s == NULL)
         return;
+    double left_s = job->spec.duration_s - firn_job_done_s(job, scene->now_s);
     out->first_s = scene->starts_s[job->id];
-    out->idle_s = job->starts == 0 ? out->first_s : 0;
+    out->idle_s = left_s * out->first_s / job->spec.duration_s;
 }
 
 static const struct firn_forecast_def forecast = {

@@ -65,7 +65,8 @@ struct scene {
     VEC(firn_job_id) changed; /* got GPUs in this decision */
     scene_speed *speed;       /* of the forecast; NULL: scene_amdahl */
     const double *starts_s;   /* by id: of the first start, which durations have
-                               * in them; NULL: no time, or not known */
+                               * in them, as a share of what is left; NULL: no
+                               * time, or not known */
     bool has_fast_types;      /* a faster GPU type is forecast to be faster */
     bool has_ways;     /* passes save memory, models are spread faster than not,
                         * language models split in two, weights handed on */

@@ -789,6 +789,32 @@ static void a_start_is_counted_once_in_what_users_tell(void **unused)
     scene_free(scene);
 }
 
+/* A has one second of its start to go, and 8 s of training: it goes before B,
+ * whose duration of 10 s has all of its start to come, also if the restart of A
+ * does not count. */
+static void a_job_is_not_stopped_at_the_end_of_its_start(void **unused)
+{
+    (void)unused;
+    static const double starts_s[] = {12, 4};
+    static const struct {
+        const char *text, *first, *second;
+    } cases[] = {
+        {"1 nodes x 1 gpus; A wants 1 for 20; B wants 1 for 10 at 11",
+         "A: n0[0]", "A: n0[0]  B: -"},
+        {"1 nodes x 1 gpus; 1 jobs per gpu; A wants 1 for 20 shares; "
+         "B wants 1 for 10 at 11 shares",
+         "A: n0[0]~", "A: n0[0]~  B: -"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene *scene = open_scene(cases[i].text, "firn.keep=0");
+        scene->restart_s = 12;
+        scene->starts_s = starts_s;
+        expect(scene, 0, cases[i].first);
+        expect(scene, 11, cases[i].second);
+        scene_free(scene);
+    }
+}
+
 /* One job of x is prepared at a time; one that starts slows no other down. */
 static void prepare_one(struct play *play)
 {
@@ -1099,6 +1125,7 @@ int main(void)
         cmocka_unit_test(elastic_jobs_share_the_gpus),
         cmocka_unit_test(a_start_makes_no_short_job_wait_for_a_long_one),
         cmocka_unit_test(a_start_is_counted_once_in_what_users_tell),
+        cmocka_unit_test(a_job_is_not_stopped_at_the_end_of_its_start),
         cmocka_unit_test(a_prepared_guest_makes_way_for_the_next_one),
         cmocka_unit_test(a_guest_comes_when_the_pair_gains_most),
         cmocka_unit_test(a_long_guest_does_not_pass_a_short_one),
