@@ -9,7 +9,7 @@ a start of --start seconds, about 5 s of training, 1.3 or 4.4 s behind the last 
 and two jobs on a GPU that do as much as one (--beside 1; 0.5: less of each other's
 steps are added). Prints for each policy the mean completion time, when the last job
 ends, and the mean and the largest ratio of the completion time to that of the last
-policy named, over the queues. The essay of src/policy/firn_share.c has these ratios.
+policy named, over the queues. The essay of src/policy/firn_pair.c has these ratios.
 Python's standard library only.
 """
 import argparse

@@ -14,7 +14,7 @@
  * with the order that the engine was told of last, in which each job came first
  * because it was prepared, and was prepared because it came first. Such orders
  * lasted for seconds, then others came. Without that, and with the place that
- * other guests leave to the foremost one, see policy/firn_share.c: five queues
+ * other guests leave to the foremost one, see policy/firn_pair.c: five queues
  * of 20 C trainers whose users do not know how long they take, pairs 1.85 times
  * slower, had mean errors of 15.0 % for foretold ends under firn and of 29 %
  * for plans before, and have 5.5 and 6.3 % now.)

@@ -33,7 +33,7 @@
  * policy's: alpha 0.25, 0.35, 0.5: 0.924, 0.916, 0.924; keep 1, 2, 3: 0.919,
  * 0.916, 0.915. `narrow` and with it alpha 0.3, `horizon` and `horizon-jobs`
  * were chosen later (firn_worth.c),
- * `share-min` on jobs of one GPU (firn_share.c). docs/policies.md has what each
+ * `share-min` on jobs of one GPU (firn_pair.c). docs/policies.md has what each
  * freedom gains and the results on other traces.
  *
  * Bounds, each an option:

@@ -13,7 +13,8 @@
  *   firn_worth.c   what each way is worth; who must not be moved or must run
  *   firn_assign.c  one way for each seat, and GPUs for it
  *   firn_rest.c    GPUs that are left over: jobs on several types
- *   firn_share.c   two jobs on the same GPUs
+ *   firn_pair.c    what two jobs on the same GPUs gain
+ *   firn_share.c   who has a place on shared GPUs
  *   firn_note.c    why each job has what it has
  */
 #ifndef POLICY_FIRN_H
@@ -285,6 +286,43 @@ struct firn_how one_how(const struct one_round *round,
 
 /* firn_rest.c */
 void one_mix(struct one_round *round);
+
+/* firn_pair.c */
+/* The speeds of two jobs beside each other over those alone. */
+struct one_paces {
+    double guest, host;
+};
+/* The pace of the guest and of the host; false: they must not come together. */
+bool one_find_paces(const struct one_round *round, const struct one_seat *seat,
+                    const struct one_seat *host, struct one_paces *out);
+/* A job beside the best host so far. */
+struct one_stay {
+    struct one_seat *host;
+    double lost_s; /* by both jobs */
+    int choice, passes;
+    bool is_held;
+    struct one_seat *later; /* beside whose end it could start, and in how */
+    double later_s;         /* many seconds */
+};
+/* Makes the host the best one if the job may come to it and less is lost. */
+void one_try_host(const struct one_round *round, struct one_seat *seat,
+                  struct one_seat *host, struct one_stay *best);
+/* The fewest passes in which the job fits beside the host; ONE_NONE: in none.
+ */
+int one_passes_beside(const struct one_round *round,
+                      const struct one_seat *seat,
+                      const struct one_choice *choice,
+                      const struct one_seat *host);
+/* Seconds for which it trains alone. */
+double one_trains_s(const struct one_seat *seat, const struct one_choice *as);
+/* Seconds until the last step of the host, alone. */
+double one_ends_s(const struct one_round *round, const struct one_seat *host);
+/* Are all GPUs of `part` among those of `whole`? */
+bool one_lies_in(const struct firn_alloc *part, const struct firn_alloc *whole);
+/* Does the job hold GPUs that the host has now, and no others? It stays on them
+ * without a restart, as a guest or because the host took them from it. */
+bool one_is_there(const struct one_round *round, const struct one_seat *seat,
+                  const struct one_seat *host);
 
 /* firn_share.c */
 void one_share(struct one_round *round);
