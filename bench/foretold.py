@@ -178,6 +178,7 @@ class Trainers:
     apps = {"small": (20, 400, 1, 6, 12, 0), "medium": (30, 600, 1, 6, 14, 0),
             "large": (40, 800, 1, 6, 16, 0), "wide": (60, 700, 2, 3, 5, 0)}
     busy = {"resnet": (30, 8000, 1, 5, 17, 1.3), "gpt": (30, 8000, 1, 5, 15, 4.4)}
+    slow = {"resnet": 2, "gpt": 1}
     variables = ()
 
     def __init__(self, args, folder, lines):
@@ -189,6 +190,7 @@ class Trainers:
                      for app, row in apps.items() if row[2] == 1 or not args.ahead}
         self.beside = ["--beside", str(args.beside)]
         self.line = Line(lines) if args.unsure else None
+        self.slow = {app: self.slow.get(app, 0) * args.clock * args.slow for app in self.apps}
         self.seed = args.seed
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
@@ -207,6 +209,7 @@ class Trainers:
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
                 "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
                 "--start", str(self.start_ms(job)), "--end", str(round(end_s * 1e3)),
+                "--slow", str(round(self.slow[job.app] * 1e3)),
                 "--turns", self.turns, "--quiet", "1", *self.ahead, *self.beside]
 
     def awake(self):
@@ -246,7 +249,7 @@ class Trainers:
         if self.line:
             return self.line.says_s(job)
         start = self.apps[job.app][1]
-        return start * 1e-3 + self.training_s(job) + 0.1
+        return start * 1e-3 + self.slow[job.app] + self.training_s(job) + 0.1
 
 
 class Torch:
@@ -549,6 +552,8 @@ def arguments():
                        help="start-up times of C trainers, as a multiple")
     parse.add_argument("--end", type=float, default=0,
                        help="seconds that a C trainer holds its GPUs behind its last step")
+    parse.add_argument("--slow-steps", dest="slow", type=float, default=0,
+                       help="of --busy: times the 1 to 2 s that the first ten steps take longer")
     parse.add_argument("--busy", action="store_true",
                        help="C trainers like PyTorch jobs that keep an H200 busy; 20 of them "
                        "on one GPU, one prepared")

@@ -84,7 +84,7 @@ static void sleep_until(double at_s)
         ;
 }
 
-double gpu_step(struct gpu *gpu, double began_s, int nthreads)
+double gpu_step(struct gpu *gpu, double began_s, double idle_s, int nthreads)
 {
     const off_t end = (off_t)1000 * 1000 * PLACES;
     double step_s = 1e-3 * gpu->pace_ms * (nthreads > 0 ? nthreads : 1);
@@ -92,6 +92,8 @@ double gpu_step(struct gpu *gpu, double began_s, int nthreads)
         step_s += 1e-3 * gpu->beside * others_ms(gpu, 0, end);
     if (!(gpu->due_s > 0) || began_s > gpu->due_s + PAUSE_S)
         gpu->due_s = began_s;
+    else
+        gpu->due_s += idle_s;
     gpu->due_s += step_s;
     sleep_until(gpu->due_s);
     return step_s;

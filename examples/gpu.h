@@ -15,8 +15,9 @@ struct gpu {
  * LOCAL_RANK name the one of this process. */
 void gpu_open(struct gpu *gpu, const char *folder, int pace_ms, double beside);
 /* Waits until the GPU has done a step of `nthreads` threads that began at
- * `began_s` by loop_now_s(). Returns the seconds that the step took there. */
-double gpu_step(struct gpu *gpu, double began_s, int nthreads);
+ * `began_s` by loop_now_s(), behind `idle_s` in which it had nothing to do.
+ * Returns the seconds that the step took there. */
+double gpu_step(struct gpu *gpu, double began_s, double idle_s, int nthreads);
 /* Behind the last step, also where there was none. */
 void gpu_close(struct gpu *gpu);
 /* Waits until `wait_ms` after `from_s`. */

@@ -34,6 +34,7 @@ struct loop {
     } place;
     int nlocal;
     struct gpu gpu; /* of --turns */
+    int nrests;     /* steps of this process on it */
     bool is_mate;
     uint64_t epoch;            /* the last one reported */
     struct firn_decision *log; /* of --replay */
@@ -149,6 +150,17 @@ static void update(struct loop *loop)
 
 /* --- a stand-in for a GPU: see gpu.c ------------------------------------- */
 
+/* The first steps of a process are slow, for libraries load what they need of
+ * the GPU when it is first needed: half of --slow in the first one, the rest in
+ * equal parts in the next nine. The GPU is idle meanwhile. Seconds. */
+static double be_slow(struct loop *loop)
+{
+    double from_s = loop_now_s();
+    int n = loop->nrests++, half_ms = loop->options.slow_ms / 2;
+    gpu_wait(from_s, n == 0 ? half_ms : n < 10 ? half_ms / 9 : 0);
+    return loop_now_s() - from_s;
+}
+
 /* Sleeps, if asked to. On a virtual GPU until the moment at which the GPU has
  * done this step's `nturns` threads, and the step has taken what it took
  * there. */
@@ -162,10 +174,12 @@ static void rest(struct loop *loop, double began_s, int nturns)
         nanosleep(&t, NULL);
         return;
     }
+    double slow_s = be_slow(loop);
     if (loop->gpu.pace_ms == 0)
         gpu_open(&loop->gpu, loop->options.turns, ms, loop->options.beside);
     double worked_s = loop_now_s() - began_s;
-    double step_s = gpu_step(&loop->gpu, began_s, nturns);
+    double step_s = slow_s;
+    step_s += gpu_step(&loop->gpu, began_s + slow_s, slow_s, nturns);
     if (step_s > worked_s)
         firn_train_time(loop->train, FIRN_STEP_BACKWARD, step_s - worked_s);
 }

@@ -12,7 +12,7 @@
 
 struct options {
     int nthreads, nepochs, batch, nsamples, njudge, every, pace_ms, start_ms;
-    int end_ms;
+    int end_ms, slow_ms;
     int ahead; /* waits for its GPUs: firn/ahead.h */
     uint64_t seed;
     double rate, until;

@@ -42,6 +42,9 @@ static const char usage[] =
     "pace\n"
     "                   more (50)\n"
     "  --start MS       the first step begins MS after the program\n"
+    "  --slow MS        the first ten steps on the virtual GPU take MS more, "
+    "in\n"
+    "                   which it is idle\n"
     "  --end MS         ends MS behind the last step, as one that writes its "
     "model\n"
     "  --ahead 1        may be started before its GPUs are free: waits for "
@@ -84,31 +87,19 @@ bool options_parse(struct options *o, int argc, char **argv)
     const char *until = NULL;
     const char *order = "sequential";
     const struct flag flags[] = {
-        {"--threads", &o->nthreads, NULL},
-        {"--epochs", &o->nepochs, NULL},
-        {"--batch", &o->batch, NULL},
-        {"--samples", &o->nsamples, NULL},
-        {"--seed", &seed, NULL},
-        {"--every", &o->every, NULL},
-        {"--chain", &chain, NULL},
-        {"--quiet", &quiet, NULL},
-        {"--pace", &o->pace_ms, NULL},
-        {"--judge", &o->njudge, NULL},
-        {"--optimizer", NULL, &optimizer},
-        {"--rate", NULL, &rate},
-        {"--dir", NULL, &o->dir},
-        {"--freeze", NULL, &o->freeze},
-        {"--replay", NULL, &o->replay},
-        {"--order", NULL, &order},
-        {"--text", NULL, &o->text},
-        {"--without", NULL, &o->without},
-        {"--base", NULL, &o->base},
-        {"--until", NULL, &until},
-        {"--turns", NULL, &o->turns},
-        {"--start", &o->start_ms, NULL},
-        {"--ahead", &o->ahead, NULL},
-        {"--end", &o->end_ms, NULL},
-        {"--beside", &beside_percent, NULL},
+        {"--threads", &o->nthreads, NULL}, {"--epochs", &o->nepochs, NULL},
+        {"--batch", &o->batch, NULL},      {"--samples", &o->nsamples, NULL},
+        {"--seed", &seed, NULL},           {"--every", &o->every, NULL},
+        {"--chain", &chain, NULL},         {"--quiet", &quiet, NULL},
+        {"--pace", &o->pace_ms, NULL},     {"--judge", &o->njudge, NULL},
+        {"--optimizer", NULL, &optimizer}, {"--rate", NULL, &rate},
+        {"--dir", NULL, &o->dir},          {"--freeze", NULL, &o->freeze},
+        {"--replay", NULL, &o->replay},    {"--order", NULL, &order},
+        {"--text", NULL, &o->text},        {"--without", NULL, &o->without},
+        {"--base", NULL, &o->base},        {"--until", NULL, &until},
+        {"--turns", NULL, &o->turns},      {"--start", &o->start_ms, NULL},
+        {"--ahead", &o->ahead, NULL},      {"--end", &o->end_ms, NULL},
+        {"--slow", &o->slow_ms, NULL},     {"--beside", &beside_percent, NULL},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t f = 0;

@@ -95,7 +95,8 @@ static void put_app(struct measured *out, const json_t *app)
         return;
     if (answer_number(app, "waits_for_gpus", 0) > 0)
         buf_printf(&out->prepared, "%s=%.6f,", name,
-                   answer_number(app, "prepared_start_s", 0));
+                   answer_number(app, "prepared_start_s", 0) +
+                       answer_number(app, "first_steps_s", 0));
     if (answer_number(app, "end_s", 0) > 0)
         buf_printf(&out->ends, "%s%s=%.6f", out->ends.n > 0 ? "," : "", name,
                    answer_number(app, "end_s", 0));

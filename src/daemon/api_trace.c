@@ -6,9 +6,10 @@
  * job's number is added to its name, since names in a trace are unique.
  *
  * With `costs=1` run times are of the training alone: without the start of each
- * attempt, or the mean of its application if it was not measured, and without
- * what the job lost to others on its GPUs, by the measured slowdown of the
- * pair. The row's restart_s is the mean start without preparation.
+ * attempt, or the mean of its application if it was not measured, without what
+ * its first steps take longer than later ones, and without what the job lost to
+ * others on its GPUs, by the measured slowdown of the pair. The row's restart_s
+ * is the mean start without preparation, with those first steps.
  *
  * `since` leaves out jobs submitted before, in seconds since 1970.
  */
@@ -27,7 +28,7 @@
 struct shared {
     firn_job_id job;
     const char *app;        /* in the arena */
-    double began_s, last_s; /* its first step and its last one */
+    double began_s, last_s; /* its first usual step and its last one */
     struct firn_alloc held; /* parts owned */
 };
 
@@ -83,13 +84,15 @@ struct adding {
     struct past *past;
 };
 
-/* Until its first step. */
+/* Until its steps take their usual time. */
 static double start_of(const struct adding *adding,
                        const struct store_attempt *attempt)
 {
-    return attempt->first_step_s > 0
-               ? attempt->first_step_s
-               : cost_of(adding->trace, adding->job->ask.app, LIVECOST_START);
+    const char *app = adding->job->ask.app;
+    double start_s = attempt->first_step_s > 0
+                         ? attempt->first_step_s
+                         : cost_of(adding->trace, app, LIVECOST_START);
+    return start_s + cost_of(adding->trace, app, LIVECOST_FIRST);
 }
 
 /* A job that was done held its GPUs for some time behind its last step. */
@@ -169,7 +172,7 @@ static void add_spec(struct trace *trace, const struct live_job *job,
     past_spec(past, &spec);
     double start_s = cost_of(trace, spec.app, LIVECOST_START);
     if (trace->has_costs && start_s > 0)
-        spec.restart_s = start_s;
+        spec.restart_s = start_s + cost_of(trace, spec.app, LIVECOST_FIRST);
     vec_add(&trace->specs, spec);
 }
 

@@ -70,10 +70,15 @@ struct trained {
     int64_t attempt;
     int ngpus;
     double from_done_s, to_done_s;
-    double at_s;     /* of the last report */
-    double alone_s;  /* what it would have taken alone; NAN: not known */
-    double guess_s;  /* of that by guessed slowdowns */
-    double slowdown; /* at the last report */
+    double at_s;         /* of the last report */
+    double alone_s;      /* what it would have taken alone; NAN: not known */
+    double guess_s;      /* of that by guessed slowdowns */
+    double slowdown;     /* at the last report */
+    double began_s;      /* its first step; 0: not seen from that one on */
+    double usual_s;      /* since then its steps took their usual time */
+    double first_s;      /* until a report that was soon, alone; 0: none yet */
+    double first_done_s; /* what it had done by then */
+    bool was_beside;     /* another one that trains */
 };
 
 /* When its end was forecast, and for when; at_s 0: it was not. */
@@ -323,8 +328,22 @@ double desk_pace(const struct desk *desk, const struct live_job *job,
  * slowdown of the two. */
 double desk_pace_alone(const struct desk *desk, const struct live_job *job,
                        const struct track *track);
-/* Has the job, which holds GPUs, made steps on them? It has reported, or it is
- * there for longer than starts of its application take. */
+/* When the first steps of the open attempt, which are slow, were over, or will
+ * be: LIVECOST_FIRST behind the first of them. 0: it is not known when that
+ * was. */
+double desk_usual_from_s(const struct desk *desk, const struct live_job *job,
+                         const struct track *track);
+/* The moment from which a job that has reported makes what is left of its work
+ * at its pace: that of its last report, or, if that was one of slow first
+ * steps, a later one. */
+double desk_paced_from_s(const struct desk *desk, const struct live_job *job,
+                         const struct track *track);
+/* What the first steps of the training took longer than as many later ones; a
+ * negative number: not known. */
+double desk_first_s(const struct live_job *job, const struct track *track);
+/* Does the job, which holds GPUs, make steps of the usual time on them? It has
+ * reported some, or it is there for longer than starts of its application
+ * take. */
 bool desk_is_training(const struct desk *desk, const struct track *track);
 
 /* --- the GPU type that a job keeps to: desk_type.c ----------------------- */

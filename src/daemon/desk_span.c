@@ -156,7 +156,8 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
     if (job->is_ending || (job->is_held && desk_can_stop(job))) /* it leaves */
         return (struct desk_left){job->ask.grace_s, true, true};
     if (left.reports) {
-        double since_s = dock_now_s(desk->dock) - track->mark_s;
+        double since_s =
+            dock_now_s(desk->dock) - desk_paced_from_s(desk, job, track);
         double rest_s = track->duration_s - track->mark_done_s;
         double start_s, end_s;
         desk_training_s(desk, job, 0, &start_s, &end_s);

@@ -86,7 +86,7 @@ void dryrun_pace_step(struct dryrun *dry, const struct firn_step *step)
         pace->cost_s = start_s(dry, job, dryrun_ahead_starts(dry, step));
         return;
     }
-    pace->cost_s = measured_s(dry, job, LIVECOST_START);
+    pace->cost_s = start_s(dry, job, 0);
     desk_costs(&dry->loop->desk, job, &costs);
     if (costs.can_resize && firn_job_can(job, FIRN_CAN_JOIN) &&
         !held->is_shared && !step->to->is_shared &&
@@ -244,14 +244,15 @@ void dryrun_pace_heard(struct dryrun *dry, const struct firn_job *job,
     double pace = desk_pace(&dry->loop->desk, live, track);
     if (!(pace > 0) || track->mark_attempt != live->attempt)
         return;
-    double done_s =
-        track->mark_done_s + pace * fmax(dry->now_s - track->mark_s, 0);
+    double from_s = desk_paced_from_s(&dry->loop->desk, live, track);
+    double done_s = track->mark_done_s + pace * fmax(dry->now_s - from_s, 0);
     double last_s = /* its last step, which may be over */
-        track->mark_s + (job->spec.duration_s - track->mark_done_s) / pace;
+        from_s + (job->spec.duration_s - track->mark_done_s) / pace;
     if (job->held.is_shared && pace_of(dry, job) != NULL)
         pace_of(dry, job)->alone =
             desk_pace_alone(&dry->loop->desk, live, track);
     report(dry, job,
-           &(struct firn_report){fmin(done_s, job->spec.duration_s), pace,
-                                 fmin(last_s, dry->now_s)});
+           &(struct firn_report){
+               fmin(done_s, job->spec.duration_s), pace,
+               from_s > dry->now_s ? from_s : fmin(last_s, dry->now_s)});
 }

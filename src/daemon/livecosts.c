@@ -118,9 +118,17 @@ void livecosts_ended(struct livecosts *costs, const char *app, double told_s,
         told_add(&mine->told, told_s, took_s);
 }
 
+double livecosts_start_s(const struct livecosts *costs, const char *app)
+{
+    double start_s = livecosts_mean(costs, app, LIVECOST_START);
+    return start_s < 0
+               ? -1
+               : start_s + fmax(livecosts_mean(costs, app, LIVECOST_FIRST), 0);
+}
+
 double livecosts_around_s(const struct livecosts *costs, const char *app)
 {
-    return fmax(livecosts_mean(costs, app, LIVECOST_START), 0) +
+    return fmax(livecosts_start_s(costs, app), 0) +
            fmax(livecosts_mean(costs, app, LIVECOST_END), 0);
 }
 
@@ -142,7 +150,7 @@ double livecosts_training_s(const struct livecosts *costs, const char *app,
 void livecosts_of(const struct livecosts *costs, const char *app,
                   const struct firn_profile *profile, struct firn_costs *out)
 {
-    double start_s = livecosts_mean(costs, app, LIVECOST_START);
+    double start_s = livecosts_start_s(costs, app);
     double stop_s = livecosts_mean(costs, app, LIVECOST_STOP);
     if (stop_s < 0) /* none was seen: it takes at least as long as an end */
         stop_s = livecosts_mean(costs, app, LIVECOST_END);

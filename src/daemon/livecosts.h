@@ -29,6 +29,8 @@ enum livecost {
     LIVECOST_WAITS,    /* 1: its trainers wait for their GPUs when they are
                         * started early (firn/ahead.h), 0: they do not; never
                         * that of other applications */
+    LIVECOST_FIRST,    /* what the first steps of a training take longer than as
+                        * many later ones */
     LIVECOSTS
 };
 
@@ -52,7 +54,11 @@ double livecosts_own_mean(const struct livecosts *costs, const char *app,
 /* The mean of all jobs; < 0: nothing was measured. */
 double livecosts_all_mean(const struct livecosts *costs, enum livecost which);
 
-/* What a job of the application needs besides its training: its start, and what
+/* From the order until its steps take their usual time: START and FIRST; < 0:
+ * not known. */
+double livecosts_start_s(const struct livecosts *costs, const char *app);
+
+/* What a job of the application needs besides its usual steps: that, and what
  * comes behind its last step. 0: neither was measured. */
 double livecosts_around_s(const struct livecosts *costs, const char *app);
 

@@ -174,7 +174,8 @@ void loop_costs_json(const struct loop *loop, struct firn_buf *json)
         [LIVECOST_CLOCK] = "over_steps",
         [LIVECOST_PREPARED] = "prepared_start_s",
         [LIVECOST_SAVED] = "saved_s",
-        [LIVECOST_WAITS] = "waits_for_gpus"};
+        [LIVECOST_WAITS] = "waits_for_gpus",
+        [LIVECOST_FIRST] = "first_steps_s"};
     const struct livecosts *costs = loop->desk.costs;
     const struct firn_engine_def *engine = loop->dock.engine;
     const char *app;
@@ -250,8 +251,7 @@ void loop_costs_opened(struct loop *loop, const struct live_job *job,
                        struct track *track)
 {
     track->is_alone = has_gpus_alone(loop, track);
-    double start_s =
-        livecosts_mean(loop->desk.costs, app_of(job), LIVECOST_START);
+    double start_s = livecosts_start_s(loop->desk.costs, app_of(job));
     if (start_s > 0)
         begins_at(loop, track, track->opened_s + start_s);
 }
@@ -268,9 +268,19 @@ void loop_costs_begun(struct loop *loop, struct track *track, double prepared_s)
 }
 
 /* A preparation was whole if it lasted for this part of a usual start. One
- * that was cut short by less than HALF of it never waited for its GPUs, and
- * with what came behind it is a start like any other. */
-static const double WHOLE = 0.9, HALF = 0.5;
+ * that was cut short never waited for its GPUs, and with what came behind it is
+ * a start like any other: one of less than HALF of a usual start, or one behind
+ * which the rest took CLEARLY longer than it does behind whole ones. */
+static const double WHOLE = 0.9, HALF = 0.5, CLEARLY = 2;
+
+static bool was_cut_short(const struct livecosts *costs, const char *app,
+                          double prepared_s, double start_s)
+{
+    double usual_s = livecosts_mean(costs, app, LIVECOST_START);
+    double least_s = livecosts_own_mean(costs, app, LIVECOST_PREPARED);
+    return prepared_s <= HALF * usual_s ||
+           (least_s > 0 && start_s > CLEARLY * least_s);
+}
 
 /* The first step of an attempt came `start_s` after its GPUs were free. */
 static void measure_start(struct loop *loop, struct live_job *job,
@@ -295,7 +305,7 @@ static void measure_start(struct loop *loop, struct live_job *job,
     metrics_observe(loop->metrics, METRIC_PREPARED_S, start_s);
     if (track->prepared_s >= WHOLE * usual_s) /* not cut short by its GPUs */
         livecosts_add(costs, app_of(job), LIVECOST_PREPARED, start_s);
-    else if (track->prepared_s <= HALF * usual_s)
+    else if (was_cut_short(costs, app_of(job), track->prepared_s, start_s))
         livecosts_add(costs, app_of(job), LIVECOST_START,
                       track->prepared_s + start_s);
     job->prepared_s = track->prepared_s;
@@ -377,8 +387,10 @@ void loop_costs_reported(struct loop *loop, struct live_job *job,
         measure_start(loop, job, track, launch_s + job->last.prepare_s);
     }
     learn_waits(loop, job, track); /* behind it: both are saved */
-    if (job->last.step > 0)
-        begins_at(loop, track, dock_now_s(&loop->dock)); /* it trains */
+    if (job->last.step > 0)        /* it trains */
+        begins_at(loop, track,
+                  fmax(dock_now_s(&loop->dock),
+                       desk_usual_from_s(&loop->desk, job, track)));
     if (job->last.progress >= 1 && !(track->last_step_s > 0))
         begin_end(loop, track);
     if (loop_costs_is_changing(track) && job->last.step_s > 0) {
@@ -414,7 +426,7 @@ static double whole_s(const struct loop *loop, const struct live_job *job,
                       const struct track *track)
 {
     double all_s = dock_now_s(&loop->dock) - track->opened_s;
-    double start_s =
+    double start_s = /* both without the first steps */
         livecosts_mean(loop->desk.costs, app_of(job), LIVECOST_START);
     return track->prepared_s > 0 && job->first_step_s > 0
                ? all_s + fmax(start_s - job->first_step_s, 0)
@@ -437,6 +449,7 @@ static void judge_estimate(struct loop *loop, const struct live_job *job,
     if (has_pace && track->rate > 0)
         livecosts_add(costs, app_of(job), LIVECOST_CLOCK,
                       fmax(track->rate / pace->rate, 1));
+    livecosts_add(costs, app_of(job), LIVECOST_FIRST, desk_first_s(job, track));
     double trained_s = desk_trained_s(job, track);
     if (!(trained_s > 0 || has_pace || is_whole) ||
         (in_round != NULL && in_round->held.ngpus != in_round->spec.gpus) ||
@@ -498,7 +511,7 @@ double desk_training_s(const struct desk *desk, const struct live_job *job,
     *start_s = *end_s = 0;
     if (!(job->ask.duration_s > 0) && !(counted_s > 0))
         return duration_s;
-    *start_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_START), 0);
+    *start_s = fmax(livecosts_start_s(desk->costs, app), 0);
     *end_s = fmax(livecosts_mean(desk->costs, app, LIVECOST_END), 0);
     return counted_s > 0 ? counted_s
                          : livecosts_training_s(desk->costs, app, duration_s);
@@ -506,11 +519,13 @@ double desk_training_s(const struct desk *desk, const struct live_job *job,
 
 double desk_start_s(const struct desk *desk, const char *app, double prepared_s)
 {
-    double all_s = livecosts_mean(desk->costs, app, LIVECOST_START);
+    double start_s = livecosts_mean(desk->costs, app, LIVECOST_START);
+    double all_s = fmax(livecosts_start_s(desk->costs, app), 0);
     double least_s = livecosts_mean(desk->costs, app, LIVECOST_PREPARED);
-    if (!(prepared_s > 0) || !(all_s > 0))
-        return fmax(all_s, 0);
-    return fmax(all_s - prepared_s, fmin(fmax(least_s, 0), all_s));
+    if (!(prepared_s > 0) || !(start_s > 0))
+        return all_s;
+    least_s = fmin(fmax(least_s, 0), start_s);
+    return all_s - fmin(prepared_s, start_s - least_s);
 }
 
 /* What a start saves by the processes that a waiting job has already. */

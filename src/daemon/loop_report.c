@@ -45,10 +45,21 @@ static double seen_rate(const struct track *track, const struct live_job *job,
     return track->rate;
 }
 
-/* Who shares its GPUs: how many, and the last of them. A job that may not have
- * made a step yet slows no other one down, or does; nothing can be learned of
+/* Did it make steps of the usual time from that moment on? */
+static bool was_usual(const struct loop *loop, const struct track *track,
+                      double since_s)
+{
+    const struct live_job *job = book_job(loop->book, track->id);
+    return desk_is_training(&loop->desk, track) && job != NULL &&
+           since_s >= desk_usual_from_s(&loop->desk, job, track);
+}
+
+/* Who shares its GPUs: how many, and the last of them. A job that did not make
+ * steps of the usual time for all of this report's, which began at `since_s`,
+ * slowed no other one down, or did for a part of it; nothing can be learned of
  * the two then, and it counts as many. */
 static struct track *look_around(struct loop *loop, const struct firn_job *job,
+                                 const struct track *track, double since_s,
                                  struct liveforecast_run *run)
 {
     struct track *sharer = NULL;
@@ -62,7 +73,8 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
             run->beside = sj->job.spec.app;
             sharer =
                 desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
-            if (sharer != NULL && !desk_is_training(&loop->desk, sharer))
+            if (sharer != NULL && (!was_usual(loop, sharer, since_s) ||
+                                   !was_usual(loop, track, since_s)))
                 run->sharers = MANY_SHARERS;
         }
     return sharer;
@@ -90,9 +102,10 @@ static void judge_forecast(struct loop *loop, const struct track *track,
                     fabs(expected - track->rate) / track->rate);
 }
 
-/* It runs on what the round gave it, and said how fast. */
+/* It runs on what the round gave it, and said how fast, since `since_s`. */
 static void learn(struct loop *loop, const struct live_job *job,
-                  struct track *track, const struct firn_job *in_round)
+                  struct track *track, const struct firn_job *in_round,
+                  double since_s)
 {
     const struct firn_trainer_report *r = &job->last;
     struct liveforecast_run run = {.job = in_round,
@@ -103,7 +116,7 @@ static void learn(struct loop *loop, const struct live_job *job,
                                    .nfrozen = r->nfrozen,
                                    .variance = r->variance,
                                    .nlayers = r->nlayers};
-    struct track *sharer = look_around(loop, in_round, &run);
+    struct track *sharer = look_around(loop, in_round, track, since_s, &run);
     judge_forecast(loop, track, in_round, sharer);
     if (in_round->held.how.merged_with != FIRN_NO_JOB)
         return; /* it is trained together with another */
@@ -170,6 +183,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
     loop_costs_paced(loop, job, track, done_s);
     track->rate = loop_pace_settled(loop, job, track,
                                     seen_rate(track, job, done_s, now_s));
+    double since_s = track->mark_attempt == job->attempt ? track->mark_s : 0;
     track->mark_s = now_s;
     track->mark_done_s = done_s;
     track->mark_attempt = job->attempt;
@@ -189,7 +203,7 @@ void loop_reported(struct loop *loop, struct live_job *job)
     tell_round(loop, track, &(struct firn_report){done_s, rate, now_s});
     if (phase == FIRN_PHASE_RUNNING && !loop_costs_is_changing(track) &&
         !desk_merge_reported(&loop->desk, job, in_round))
-        learn(loop, job, track, in_round);
+        learn(loop, job, track, in_round, since_s);
     if (phase == FIRN_PHASE_RUNNING && (in_round->held.tunes & FIRN_TUNE_BATCH))
         loop_orders(loop, job, &in_round->held); /* as far as it is now */
 }

@@ -130,6 +130,10 @@ static void whatif_prepares_starts_as_firnd_does(void **state)
         {"\"prepares\": 1, \"apps\": [{\"app\": \"x\", \"start_s\": 10, "
          "\"waits_for_gpus\": 1, \"prepared_start_s\": 1}]",
          "32.5"},
+        {"\"prepares\": 1, \"apps\": [{\"app\": \"x\", \"start_s\": 6, "
+         "\"waits_for_gpus\": 1, \"prepared_start_s\": 1, "
+         "\"first_steps_s\": 4}]", /* the trace has all 10 s of a start */
+         "34.5"},
         {"\"prepares\": 1, \"apps\": [{\"app\": \"x\", \"start_s\": 10, "
          "\"waits_for_gpus\": 0}]",
          "37"},

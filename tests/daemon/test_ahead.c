@@ -98,8 +98,10 @@ static void a_start_is_shorter_by_what_is_prepared(void **unused)
 }
 
 /* Its processes were there for 20 s, and 45 s later it made its first step: a
- * start that was cut short takes 65 s. One that was there for 50 s may have
- * waited for its GPUs and says nothing about that. */
+ * start that was cut short takes 65 s. One that was there for 50 s and made its
+ * first step 9 s later may have waited for its GPUs and says nothing about
+ * that. One that needed 25 s more, and not the 5 s that are left behind a whole
+ * preparation, was cut short as well. */
 static void a_start_that_was_cut_short_is_measured_whole(void **unused)
 {
     (void)unused;
@@ -109,14 +111,17 @@ static void a_start_that_was_cut_short_is_measured_whole(void **unused)
     loopscene_turn(&s);
     struct live_job *job = book_job(s.loop->book, loopscene_job(&s, "a")->id);
     struct track *track = desk_track(&s.loop->desk, job->id);
-    for (int i = 0; i < 2; i++) {
+    static const double prepared_s[] = {20, 50, 50}, rest_s[] = {45, 9, 25},
+                        start_s[] = {62.5, 62.5, 200.0 / 3};
+    for (int i = 0; i < 3; i++) {
         track->launch_s = 1e-9;
-        track->prepared_s = i == 0 ? 20 : 50;
+        track->prepared_s = prepared_s[i];
         track->start_attempt = 0;
-        job->last.prepare_s = 45;
+        job->last.prepare_s = rest_s[i];
         job->last.step = 1;
         loop_costs_reported(s.loop, job, track);
-        assert_true(fabs(desk_start_s(&s.loop->desk, "mine", 0) - 62.5) < 1e-3);
+        double learned_s = desk_start_s(&s.loop->desk, "mine", 0);
+        assert_true(fabs(learned_s - start_s[i]) < 1e-3);
     }
     loopscene_close(&s);
 }

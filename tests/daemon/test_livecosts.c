@@ -71,6 +71,12 @@ static void a_restart_is_a_stop_and_a_start(void **state)
     assert_true(out.first_s == 15); /* nothing has to stop before it */
     assert_true(out.resize.pause_s == 0.5 && out.resize.prepare_s == 8);
     assert_true(firn_cost_lost_s(&out.resize) == 4.5);
+    assert_true(livecosts_start_s(costs, "a") == 15);
+    livecosts_add(costs, "a", LIVECOST_FIRST, 2); /* slow first steps */
+    livecosts_of(costs, "a", &profile, &out);
+    assert_true(out.restart.pause_s == 19 && out.first_s == 17);
+    assert_true(livecosts_start_s(costs, "a") == 17);
+    assert_true(livecosts_around_s(costs, "a") == 18);
     livecosts_free(costs);
 }
 

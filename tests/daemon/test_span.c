@@ -531,8 +531,9 @@ static void a_duration_is_judged_of_jobs_whose_slowdown_is_known(void **unused)
 }
 
 /* Its first step began 20 s after it got its GPU and took 5 s, the 99 others
- * took 75 s: a training of 80 s and a start of 20. */
-static void a_slow_first_step_is_a_part_of_the_training(void **unused)
+ * took 75 s, 0.76 each: the first one took 4.24 s longer, which is a part of a
+ * start of 24.24, behind which 75.76 s of the user's 125 are training. */
+static void slow_first_steps_are_a_part_of_the_start(void **unused)
 {
     (void)unused;
     struct loopscene s;
@@ -551,6 +552,89 @@ static void a_slow_first_step_is_a_part_of_the_training(void **unused)
     double wrong =
         livecosts_own_mean(s.loop->desk.costs, "mine", LIVECOST_ESTIMATE);
     assert_true(fabs(wrong - 0.8) < 0.015);
+    const struct desk *desk = &s.loop->desk;
+    double first_s = livecosts_own_mean(desk->costs, "mine", LIVECOST_FIRST);
+    assert_true(fabs(first_s - 4.24) < 0.7); /* turns take time */
+    assert_true(fabs(desk_start_s(desk, "mine", 0) - 24.24) < 0.7);
+    assert_true(fabs(desk_start_s(desk, "mine", 1000) - 4.24) < 0.7);
+    const struct firn_job_spec spec = {.app = "mine", .duration_s = 125};
+    double share = desk_share_of_training(desk, &spec);
+    assert_true(fabs(share - 75.76 / 125) < 0.01);
+    loopscene_close(&s);
+}
+
+/* Users of the application have said 100 s for jobs of 100: 20 s until their
+ * first step, 30 more for slow first ones, and 50. At its first report the job
+ * has taken 20 s and has made one step of 100; it ends 80 s later, and 60 s
+ * later when another 20 have passed. */
+static void a_job_in_its_slow_first_steps_is_not_late(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    struct livecosts *costs = s.loop->desk.costs;
+    livecosts_add(costs, "mine", LIVECOST_START, 20);
+    livecosts_add(costs, "mine", LIVECOST_FIRST, 30);
+    livecosts_add(costs, "mine", LIVECOST_ESTIMATE, 1);
+    livecosts_ended(costs, "mine", 100, 100);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 100s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 100) < 1);
+    struct live_job *job = book_job(s.loop->book, loopscene_job(&s, "a")->id);
+    struct track *track = desk_track(&s.loop->desk, job->id);
+    track->launch_s = 1e-3;
+    job->last.prepare_s = 20;
+    loopscene_pass(&s, 20);
+    loopscene_report(&s, "a", 0.01, 0, 100);
+    assert_false(desk_is_training(&s.loop->desk, track));
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 79) < 1.5);
+    double left_s = desk_left(&s.loop->desk, job, track).left_s;
+    assert_true(fabs(left_s - 79) < 1.5);
+    loopscene_pass(&s, 20);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 59) < 1.5);
+    loopscene_pass(&s, 10);
+    assert_true(desk_is_training(&s.loop->desk, track));
+    loopscene_close(&s);
+}
+
+/* As in a_job_is_slowed_from_the_first_step_of_its_neighbour_on, but of the 200
+ * s of b's start 80 are slow first steps: until they are over, its neighbour
+ * is as fast as before, also by the reports of both. */
+static void slow_first_steps_slow_no_neighbour_down(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "sjf-ffs", false);
+    struct livecosts *costs = s.loop->desk.costs;
+    livecosts_add(costs, "mine", LIVECOST_START, 120);
+    livecosts_add(costs, "mine", LIVECOST_FIRST, 80);
+    liveforecast_load_slowdowns(s.loop->desk.forecast, "mine\tmine\t2\t999\n");
+    loopscene_submit(&s, "a", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    loopscene_pass(&s, 300);
+    loopscene_report(&s, "a", 0.125, 8, 100);
+    loopscene_pass(&s, 100);
+    loopscene_report(&s, "a", 0.25, 8, 100);
+    loopscene_submit(&s, "b", SHARED "duration: 1000s");
+    loopscene_turn(&s);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 1000) < 20);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 1400) < 20);
+    struct live_job *b = book_job(s.loop->book, loopscene_job(&s, "b")->id);
+    desk_track(&s.loop->desk, b->id)->launch_s = 1e-3;
+    b->last.prepare_s = 120;
+    loopscene_pass(&s, 120);
+    loopscene_report(&s, "b", 0.01, 0, 100);
+    loopscene_report(&s, "a", 0.4, 8, 100);
+    assert_true(fabs(number(eta(&s, "a"), "finish_s", 0) - 880) < 20);
+    assert_true(fabs(number(eta(&s, "b"), "finish_s", 0) - 1280) < 20);
+    loopscene_pass(&s, 81); /* they are over; a's steps were beside them */
+    loopscene_report(&s, "a", 0.5, 8, 100);
+    double slowdown = liveforecast_slowdown(
+        s.loop->desk.forecast,
+        (struct liveforecast_job){loopscene_job(&s, "a")->id,
+                                  in_round(&s, "a")},
+        (struct liveforecast_job){b->id, in_round(&s, "b")});
+    assert_true(fabs(slowdown - 2) < 1e-3); /* nothing was learned of the two */
     loopscene_close(&s);
 }
 
@@ -722,7 +806,9 @@ int main(void)
         CASE(a_duration_is_judged_without_reports),
         CASE(no_duration_is_judged_of_jobs_on_shared_gpus),
         CASE(a_duration_is_judged_of_jobs_whose_slowdown_is_known),
-        CASE(a_slow_first_step_is_a_part_of_the_training),
+        CASE(slow_first_steps_are_a_part_of_the_start),
+        CASE(a_job_in_its_slow_first_steps_is_not_late),
+        CASE(slow_first_steps_slow_no_neighbour_down),
         CASE(the_end_of_a_job_counts_from_its_last_step),
         CASE(ends_beside_each_other_count_for_new_applications),
         CASE(the_round_knows_when_a_started_job_begins_to_train),

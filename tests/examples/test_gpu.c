@@ -60,17 +60,18 @@ static void a_step_takes_a_share_of_the_paces_of_the_others_more(void **unused)
     struct gpu gpu;
     setenv("CUDA_VISIBLE_DEVICES", "7", 1);
     gpu_open(&gpu, folder_path(), 2, 0.5);
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 2e-3));
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 3), 6e-3)); /* threads */
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 2e-3));
+    assert_true(
+        is_near(gpu_step(&gpu, loop_now_s(), 0, 3), 6e-3)); /* threads */
     pid_t slow = neighbour(4), alike = neighbour(2);
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 5e-3));
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 5e-3));
     gpu.beside = 1;
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 8e-3));
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 8e-3));
     gpu.beside = 0.5;
     leaves(slow);
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 3e-3));
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 3e-3));
     leaves(alike);
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 2e-3));
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 2e-3));
     gpu_close(&gpu);
     gpu_close(&gpu); /* once more is no harm */
 }
@@ -84,11 +85,11 @@ static void the_processes_of_a_job_have_a_gpu_each(void **unused)
     pid_t other = neighbour(4);
     setenv("LOCAL_RANK", "0", 1);
     gpu_open(&gpu, folder_path(), 2, 0.5);
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 2e-3));
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 2e-3));
     close(gpu.file);
     setenv("CUDA_VISIBLE_DEVICES", "5", 1); /* where the other one is */
     gpu_open(&gpu, folder_path(), 2, 0.5);
-    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 1), 4e-3));
+    assert_true(is_near(gpu_step(&gpu, loop_now_s(), 0, 1), 4e-3));
     leaves(other);
     close(gpu.file);
     unsetenv("LOCAL_RANK");
@@ -103,11 +104,13 @@ static void a_late_step_is_caught_up_with_and_a_pause_is_not(void **unused)
     double now_s = loop_now_s();
     setenv("CUDA_VISIBLE_DEVICES", "9", 1);
     gpu_open(&gpu, folder_path(), 2, 0.5);
-    gpu_step(&gpu, now_s - 20, 1);
+    gpu_step(&gpu, now_s - 20, 0, 1);
     assert_true(is_near(gpu.due_s, now_s - 20 + 2e-3));
-    gpu_step(&gpu, now_s - 20 + 0.1, 1);
+    gpu_step(&gpu, now_s - 20 + 0.1, 0, 1);
     assert_true(is_near(gpu.due_s, now_s - 20 + 4e-3));
-    gpu_step(&gpu, now_s - 10, 1);
+    gpu_step(&gpu, now_s - 20 + 0.2, 0.1, 1); /* idle meanwhile */
+    assert_true(is_near(gpu.due_s, now_s - 20 + 0.1 + 6e-3));
+    gpu_step(&gpu, now_s - 10, 0, 1);
     assert_true(is_near(gpu.due_s, now_s - 10 + 2e-3));
     close(gpu.file);
 }
@@ -118,7 +121,7 @@ static void a_step_ends_when_it_is_due_and_not_before(void **unused)
     struct gpu gpu;
     double began_s = loop_now_s();
     gpu_open(&gpu, folder_path(), 30, 0.5);
-    gpu_step(&gpu, began_s, 1);
+    gpu_step(&gpu, began_s, 0, 1);
     assert_true(loop_now_s() >= began_s + 0.03 - 1e-6);
     close(gpu.file);
     began_s = loop_now_s();
