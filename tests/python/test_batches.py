@@ -268,6 +268,29 @@ class Batches(unittest.TestCase):
 
         self.assertGreaterEqual(farm.run(1, work)["last"], 0.4)  # 0.27 of steps 2 to 4
 
+    def test_a_reported_step_time_is_by_the_clock_without_what_is_apart(self) -> None:
+        def work(folder: str) -> dict[str, float]:
+            model = scene.network()
+            elastic = Elastic(model, scene.optimizer_of(model), scene.Noisy(), threads=1,
+                              batch_size=scene.BATCH, epochs=1, report_every=3,
+                              folder=folder, every_steps=2,
+                              on_step=lambda job: time.sleep(1))
+            settle = elastic.freezing.settle  # between the parts that are timed
+            elastic.freezing.settle = (  # type: ignore
+                lambda: (settle(), time.sleep(0.1)))
+            heard: dict[int, float] = {}
+            elastic.reporter.say = (  # type: ignore
+                lambda **n: heard.update({n["step"]: n["step_s"]}))
+            for x, y in elastic:
+                elastic.backward(cross_entropy(model(x), y))
+            elastic.close()
+            return {"third": heard[3]}
+
+        with tempfile.TemporaryDirectory() as folder:
+            found = farm.run(1, lambda: work(folder))["third"]
+        self.assertGreaterEqual(found, 0.1)
+        self.assertLess(found, 1)  # on_step alone
+
     def test_a_trainer_says_what_it_can(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             found = farm.run(1, lambda: job(epochs=1, folder=folder))

@@ -38,7 +38,7 @@ SENT, READ = -1, -2  # how a large tensor comes to a joiner
 # Fields that decide whether a collective call is made are the same everywhere.
 _SETTINGS = (
     *("passes_wanted", "frozen_wanted", "metric", "epoch_loss", "variance"),
-    *("loss", "_said_can", "_decided_at"),
+    *("loss", "_said_can", "_decided_at", "_reported"),
 )
 
 
@@ -122,7 +122,6 @@ def _own(job: "Elastic", ready: Prepared) -> "tuple[bytes, list[torch.Tensor]]":
             tensors.append(stored)
     settings = {name: getattr(job, name) for name in _SETTINGS}
     settings["measures"] = job.freezing.measures
-    settings["reported"] = job._reported[1]
     text = json.dumps([head, settings]).encode()
     if job.device.type == "cuda":
         torch.cuda.synchronize(job.device)  # joiners read when they have this
@@ -395,7 +394,6 @@ def _take_over(job: "Elastic", ready: Prepared) -> None:
     saving._take(job, Sections(shared + contexts))
     _use_losses(job, contexts)
     job.freezing.measures = settings.pop("measures")
-    job._reported = (time.monotonic(), settings.pop("reported"))
     for name, value in settings.items():
         setattr(job, name, value)
     if job.device.type == "cuda":
