@@ -253,16 +253,18 @@ class Trainers:
 
 
 class Torch:
-    """PyTorch jobs of bench/gpu/mixed_job.py: model, GiB, GPUs, and the least and
-    most steps. Both models keep the GPU busy: what a step of a small one takes is up
-    to the CPUs, and the same job took 4.1 to 5.4 ms for one on an H200 that it had
-    alone (--small has those). In the queue users go by what the two jobs of the
+    """PyTorch jobs of bench/gpu/mixed_job.py: model, GiB, GPUs, the least and most
+    steps, and the batch (0: the model's own). Both models keep the GPU busy: what a
+    step of a small one takes is up to the CPUs, and the same job took 4.1 to 5.4 ms
+    for one on an H200 that it had alone (--small has those); ResNet50 with a batch of
+    32 used the GPU for two thirds of its time. In the queue users go by what the two jobs of the
     application took that ran alone before; of those they said nothing. Before all of
     them a job runs without a scheduler: the first one of a machine reads the libraries
     from disk, and its start is seconds longer than those of the others."""
 
-    apps = {"resnet": ("resnet50", 6, 1, 120, 400), "gpt": ("gpt2-small", 10, 1, 50, 150)}
-    small = {"cnn": ("cnn", 4, 1, 800, 2400), "resnet": ("resnet18", 4, 1, 250, 700)}
+    apps = {"resnet": ("resnet50", 16, 1, 40, 136, 128),
+            "gpt": ("gpt2-small", 10, 1, 50, 150, 0)}
+    small = {"cnn": ("cnn", 4, 1, 800, 2400, 0), "resnet": ("resnet18", 4, 1, 250, 700, 0)}
     variables = ("PYTHONPATH", "FIRN_TRAIN_LIB", "CUBLAS_WORKSPACE_CONFIG")
 
     def __init__(self, args, folder, lines):
@@ -285,7 +287,8 @@ class Torch:
     def words(self, job):
         program = os.path.join(HERE, "gpu", "mixed_job.py")
         return [*self.before, sys.executable, program, "--device", self.device, *self.tiny,
-                "--model", self.apps[job.app][0], "--steps", str(self.iterations(job))]
+                "--model", self.apps[job.app][0], "--steps", str(self.iterations(job)),
+                "--batch", str(self.apps[job.app][5])]
 
     def training_s(self, job):
         del job
@@ -299,10 +302,10 @@ class Torch:
         return job.units
 
     def lone_units(self, app):
-        return tuple(self.whole(units) for units in self.apps[app][3:])
+        return tuple(self.whole(units) for units in self.apps[app][3:5])
 
     def beside_units(self, app):
-        return self.whole(sum(self.apps[app][3:]) // 2)
+        return self.whole(sum(self.apps[app][3:5]) // 2)
 
     def gib(self, app):
         return self.apps[app][1]

@@ -3,6 +3,7 @@ the small CNN, elastic, a fixed number of steps, and a hash of its weights.
 
     python3 mixed_job.py --model resnet18 --steps 400
     python3 mixed_job.py --model cnn --steps 30 --device cpu --tiny
+    python3 mixed_job.py --model resnet50 --steps 100 --batch 128
 
 The job takes orders like every job that trains with firn.torch: checkpoints on
 request, sub-batches, frozen layers where its user allows them. Its model is built
@@ -47,6 +48,7 @@ def make(args):
         firn.ahead.wait()
         return model.to(args.device), Digits(args.steps * batch, args.device), batch
     model, batch = build(args.model, args.tiny, "cpu")
+    batch = args.batch or batch
     firn.ahead.wait()
     model.to(args.device)
     kept = 8 * batch
@@ -56,7 +58,8 @@ def make(args):
 
 
 def main():
-    args = trainkit.arguments(__doc__.split("\n")[0], 600, model="cnn", steps=100)
+    args = trainkit.arguments(__doc__.split("\n")[0], 600, model="cnn", steps=100,
+                              batch=0)
     if args.model != "cnn" and args.model not in MODELS:
         raise SystemExit(f"unknown model '{args.model}': cnn, {', '.join(MODELS)}")
     trainkit.deterministic()
