@@ -76,8 +76,8 @@ struct trained {
     double slowdown;     /* at the last report */
     double began_s;      /* its first step; 0: not seen from that one on */
     double usual_s;      /* since then its steps took their usual time */
-    double first_s;      /* until a report that was soon, alone; 0: none yet */
-    double first_done_s; /* what it had done by then */
+    double early_s;      /* until an early report, alone; 0: none yet */
+    double early_done_s; /* what it had done by then */
     bool was_beside;     /* another one that trains */
 };
 

@@ -16,16 +16,19 @@
  * pace counts from the second report on if that comes soon.
  *
  * What the first steps take longer than as many later ones (LIVECOST_FIRST; of
- * GPT-2 small on an H200 1 s, of ResNet50 2 s) is a part of the start: it is
- * nearly all work of the CPU, so that another job on the same GPU does not make
- * it longer and is not slowed down by it. It is measured of jobs that had their
- * GPUs alone until a report in their first fifth, or of their first 2 s,
+ * GPT-2 small on an H200 0.5 s, of ResNet50 0.9 s) is a part of the start: it
+ * is nearly all work of the CPU, so that another job on the same GPU does not
+ * make it longer and is not slowed down by it. It is measured of jobs that had
+ * their GPUs alone until an early report, the first one behind 2 s or a fifth
+ * of the training, t seconds behind the first step,
  *
- *     first = t - done(t) x (time alone from t on / work from t on),
+ *     first = t - done(t) x (time alone from t on / work from t on).
  *
- * t being the time of that report since the first step. In the time of training
- * that is learned, and in paces, it does not count. (When it did, forecasts of
- * twenty jobs, most of them beside another, were 11 % too late.)
+ * A tenth of the second term may be chance, and is none: a job that reports
+ * once an hour would have minutes of slow first steps. In the time of training
+ * that is learned, and in paces, `first` does not count. (When it did, ends of
+ * twenty jobs on an H200, most of them beside another, were foretold 6 to 9 %
+ * too late.)
  *
  * Invariants: (1) after a change of GPUs, or of the job beside it, what was
  * seen before counts as what is expected at most; (2) the measured costs
@@ -48,8 +51,9 @@ static const double SOON_MOST = 0.1;
 /* A start takes at most this many times its mean. */
 static const double START_MOST = 1.5;
 /* The first steps are judged at the first report behind this share of the
- * training, or as many seconds. */
-static const double FIRST_SHARE = 0.2, FIRST_S = 2;
+ * training, or as many seconds. Below this share of what as many later steps
+ * take, they were not slow. */
+static const double EARLY_SHARE = 0.2, EARLY_S = 2, SLOW_LEAST = 0.1;
 
 /* When the open attempt made its first step; 0: not known. */
 static double began_s(const struct live_job *job, const struct track *track)
@@ -188,16 +192,16 @@ static void begin_alone(struct trained *seen, const struct live_job *job,
 }
 
 /* The first report that says enough of how slow its first steps were. */
-static void mark_first(struct trained *seen, const struct track *track)
+static void mark_early(struct trained *seen, const struct track *track)
 {
-    double first_s = seen->at_s - seen->began_s;
-    bool is_enough = first_s >= FIRST_S ||
-                     seen->to_done_s >= FIRST_SHARE * track->duration_s;
-    if (!(seen->began_s > 0) || seen->first_s > 0 || seen->was_beside ||
+    double early_s = seen->at_s - seen->began_s;
+    bool is_enough = early_s >= EARLY_S ||
+                     seen->to_done_s >= EARLY_SHARE * track->duration_s;
+    if (!(seen->began_s > 0) || seen->early_s > 0 || seen->was_beside ||
         !is_enough)
         return;
-    seen->first_s = first_s;
-    seen->first_done_s = seen->to_done_s;
+    seen->early_s = early_s;
+    seen->early_done_s = seen->to_done_s;
 }
 
 /* One more report: the time since the last counts as much as it did to a job
@@ -228,12 +232,14 @@ static bool is_seen(const struct live_job *job, const struct track *track)
 double desk_first_s(const struct live_job *job, const struct track *track)
 {
     const struct trained *seen = &track->trained;
-    double later_s = seen->alone_s - seen->first_s;
-    double later_done_s = seen->to_done_s - seen->first_done_s;
-    if (!is_seen(job, track) || !(seen->first_s > 0) ||
+    double later_s = seen->alone_s - seen->early_s;
+    double later_done_s = seen->to_done_s - seen->early_done_s;
+    if (!is_seen(job, track) || !(seen->early_s > 0) ||
         !(later_done_s >= SEEN_LEAST * track->duration_s))
         return -1;
-    return fmax(seen->first_s - seen->first_done_s * later_s / later_done_s, 0);
+    double usual_s = seen->early_done_s * later_s / later_done_s;
+    double first_s = seen->early_s - usual_s;
+    return first_s > SLOW_LEAST * usual_s ? first_s : 0;
 }
 
 double desk_trained_s(const struct live_job *job, const struct track *track)
@@ -275,7 +281,7 @@ void loop_costs_paced(struct loop *loop, const struct live_job *job,
         begin_alone(&now, job, track);
         track->trained = now;
     }
-    mark_first(&track->trained, track);
+    mark_early(&track->trained, track);
     bool is_other = pace->attempt != job->attempt || pace->ngpus != ngpus ||
                     loop_costs_is_changing(track);
     if (is_other || pace->beside != beside) {

@@ -563,6 +563,28 @@ static void slow_first_steps_are_a_part_of_the_start(void **unused)
     loopscene_close(&s);
 }
 
+/* The first tenth took 10.3 s, the others 10 s each: that is chance. */
+static void steps_that_are_hardly_slower_are_not_slow(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 125s");
+    loopscene_turn(&s);
+    struct live_job *job = book_job(s.loop->book, loopscene_job(&s, "a")->id);
+    desk_track(&s.loop->desk, job->id)->launch_s = 1e-3;
+    job->last.prepare_s = 20;
+    loopscene_pass(&s, 30);
+    for (int i = 1; i <= 10; i++) {
+        loopscene_report(&s, "a", 0.1 * i, 1, 100);
+        loopscene_pass(&s, i < 10 ? 9.7 : 0); /* turns: 0.3 s each */
+    }
+    loopscene_done(&s, "a");
+    const struct livecosts *costs = s.loop->desk.costs;
+    assert_true(livecosts_own_mean(costs, "mine", LIVECOST_FIRST) == 0);
+    loopscene_close(&s);
+}
+
 /* Users of the application have said 100 s for jobs of 100: 20 s until their
  * first step, 30 more for slow first ones, and 50. At its first report the job
  * has taken 20 s and has made one step of 100; it ends 80 s later, and 60 s
@@ -807,6 +829,7 @@ int main(void)
         CASE(no_duration_is_judged_of_jobs_on_shared_gpus),
         CASE(a_duration_is_judged_of_jobs_whose_slowdown_is_known),
         CASE(slow_first_steps_are_a_part_of_the_start),
+        CASE(steps_that_are_hardly_slower_are_not_slow),
         CASE(a_job_in_its_slow_first_steps_is_not_late),
         CASE(slow_first_steps_slow_no_neighbour_down),
         CASE(the_end_of_a_job_counts_from_its_last_step),
