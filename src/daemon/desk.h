@@ -452,6 +452,9 @@ double desk_counted_s(const struct desk *desk,
                       const struct firn_job_spec *spec);
 double desk_counted_whole_s(const struct desk *desk,
                             const struct firn_job_spec *spec);
+/* Do all of its steps take equal times? Not if layers are frozen, the policy
+ * may change its batch, or it may have been trained together with another. */
+bool desk_steps_are_alike(const struct live_job *job);
 /* It has ended well: what it teaches. True: jobs like it are expected to train
  * for clearly more or less since. */
 bool desk_counts_ended(struct desk *desk, const struct live_job *job,

@@ -35,12 +35,19 @@ double desk_counted_whole_s(const struct desk *desk,
                : 0;
 }
 
+bool desk_steps_are_alike(const struct live_job *job)
+{
+    const struct live_ask *ask = &job->ask;
+    return !(job->last.nfrozen > 0) && ask->batch_rule[0] == '\0' &&
+           !ask->may_merge;
+}
+
 /* Those that a job has made which has ended well; 0: not known, or they were of
  * several kinds. */
 static double iterations_of(const struct live_job *job)
 {
     const struct live_ask *ask = &job->ask;
-    if (job->last.nfrozen > 0 || ask->batch_rule[0] != '\0' || ask->may_merge)
+    if (!desk_steps_are_alike(job))
         return 0;
     bool is_reported = job->last.progress >= 1 && job->last.step > 0;
     return is_reported ? (double)job->last.step

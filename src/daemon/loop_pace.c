@@ -234,7 +234,8 @@ double desk_first_s(const struct live_job *job, const struct track *track)
     const struct trained *seen = &track->trained;
     double later_s = seen->alone_s - seen->early_s;
     double later_done_s = seen->to_done_s - seen->early_done_s;
-    if (!is_seen(job, track) || !(seen->early_s > 0) ||
+    if (!is_seen(job, track) || !desk_steps_are_alike(job) ||
+        !(seen->early_s > 0) ||
         !(later_done_s >= SEEN_LEAST * track->duration_s))
         return -1;
     double usual_s = seen->early_done_s * later_s / later_done_s;

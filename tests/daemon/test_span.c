@@ -585,6 +585,30 @@ static void steps_that_are_hardly_slower_are_not_slow(void **unused)
     loopscene_close(&s);
 }
 
+/* As the slow ones above, but later steps had frozen layers: how much longer
+ * the first ones took than as many like them is not known. */
+static void steps_of_several_kinds_say_nothing_of_the_first_ones(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "app: mine\nduration: 125s");
+    loopscene_turn(&s);
+    struct live_job *job = book_job(s.loop->book, loopscene_job(&s, "a")->id);
+    desk_track(&s.loop->desk, job->id)->launch_s = 1e-3;
+    job->last.prepare_s = 20;
+    loopscene_pass(&s, 25);
+    for (int i = 0; i <= 9; i++) {
+        loopscene_report(&s, "a", 0.01 + 0.11 * i, 0.75, 100);
+        loopscene_pass(&s, i < 9 ? 75. / 9 - 0.6 : 0);
+    }
+    job->last.nfrozen = 1;
+    loopscene_done(&s, "a");
+    const struct livecosts *costs = s.loop->desk.costs;
+    assert_true(livecosts_own_mean(costs, "mine", LIVECOST_FIRST) < 0);
+    loopscene_close(&s);
+}
+
 /* Users of the application have said 100 s for jobs of 100: 20 s until their
  * first step, 30 more for slow first ones, and 50. At its first report the job
  * has taken 20 s and has made one step of 100; it ends 80 s later, and 60 s
@@ -830,6 +854,7 @@ int main(void)
         CASE(a_duration_is_judged_of_jobs_whose_slowdown_is_known),
         CASE(slow_first_steps_are_a_part_of_the_start),
         CASE(steps_that_are_hardly_slower_are_not_slow),
+        CASE(steps_of_several_kinds_say_nothing_of_the_first_ones),
         CASE(a_job_in_its_slow_first_steps_is_not_late),
         CASE(slow_first_steps_slow_no_neighbour_down),
         CASE(the_end_of_a_job_counts_from_its_last_step),
