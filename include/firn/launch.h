@@ -46,6 +46,7 @@ struct firn_launch {
     double target_metric;  /* that ends its training; 0 or less: not set */
     double ckpt_every_s;   /* seconds between its checkpoints; 0: not set */
     int threads;           /* elastic threads; 0: one a GPU */
+    int gpus_max;          /* it never gets more GPUs; 0: not known */
     double grace_s;      /* from the request to checkpoint to SIGTERM, and from
                             there to SIGKILL; of two co-trained jobs the
                             longer one */

@@ -319,6 +319,7 @@ bool dock_launch(struct dock *dock, firn_job_id id, struct firn_launch *out)
     out->attempt_limit_s = ask->slurm_time_s;
     out->constraint = ask->slurm_constraint;
     out->gpus_min = ask->gpus_min;
+    out->gpus_max = ask->gpus_max;
     for (int t = 0; t < FIRN_TYPES_MAX; t++)
         dock->launch->executors[t] = job->executors[t];
     out->executors = dock->launch->executors;

@@ -171,24 +171,11 @@ static void hear(struct local *local, struct localahead *at)
 /* --- the start --------------------------------------------------------------
  */
 
-static double available_mib(void)
-{
-    char line[128];
-    double kib = -1;
-    FILE *file = fopen("/proc/meminfo", "re");
-    while (file != NULL && kib < 0 && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "MemAvailable:", 13) == 0)
-            kib = strtod(line + 13, NULL);
-    if (file != NULL)
-        fclose(file);
-    return kib / 1024;
-}
-
 /* (4) */
 static bool has_memory(const struct local *local, size_t nworkers)
 {
     double each_mib = local->ahead_mib > 0 ? local->ahead_mib : first_mib;
-    double free_mib = available_mib();
+    double free_mib = procs_free_mib();
     return free_mib < 0 || 2 * each_mib * (double)nworkers <= free_mib;
 }
 

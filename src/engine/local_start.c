@@ -55,6 +55,21 @@ static struct worker_gpu gpu_at(const void *arg, firn_node_id node, int index)
                                .mem_gib = gpu->mem_gib};
 }
 
+/* How many processes of the job may wait to join it (shepherd_spare.c). */
+static void add_spares(const struct local *local,
+                       const struct firn_launch *launch, struct launchfile *out)
+{
+    int most = launch->threads;
+    if (launch->gpus_max > 0 && launch->gpus_max < most)
+        most = launch->gpus_max;
+    int more = most - (int)out->workers.n;
+    int n = more < local->spares ? more : local->spares;
+    bool can = launch->can_ahead && local->join_s > 0 && !launch->is_per_node &&
+               launch->mate == NULL;
+    if (can && n > 0)
+        vec_add(&out->common, arena_printf(&out->text, "FIRN_SPARES=%d", n));
+}
+
 void local_variables(const struct local *local, const struct localjob *job,
                      const struct firn_launch *launch, struct launchfile *out)
 {
@@ -68,6 +83,7 @@ void local_variables(const struct local *local, const struct localjob *job,
                                   .gpu = gpu_at,
                                   .arg = &local->gpus};
     workerenv_add(&env, launch, out);
+    add_spares(local, launch, out);
     char mark[FIRN_GATE_MARK_TEXT];
     if (job->base.attempt > 0)
         herd_worker(mark, local->host.mark, job->base.id, job->base.attempt);

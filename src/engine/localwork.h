@@ -61,7 +61,7 @@ struct localunfit { /* not to be prepared until then */
     firn_job_id job;
     double until_s;
 };
-enum { LOCAL_AHEAD = 16 };
+enum { LOCAL_AHEAD = 16, LOCAL_SPARES = 16 };
 
 struct local {
     char spec[FIRN_TEXT_MAX], shepherd[FIRN_TEXT_MAX];
@@ -74,6 +74,7 @@ struct local {
                              * restarts */
     int ahead;              /* jobs that are prepared at most */
     double ahead_s;         /* for so long at most */
+    int spares;             /* processes that wait to join, for each job */
     VEC(struct localahead) aheads;
     VEC(struct localforeseen) foreseen;
     VEC(struct localunfit) unfit;

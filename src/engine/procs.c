@@ -510,3 +510,35 @@ bool procs_is_named(pid_t pid, const char *name)
     text[strcspn(text, "\n")] = '\0';
     return strcmp(text, name) == 0;
 }
+
+/* --- memory --------------------------------------------------------------- */
+
+double procs_resident_mib(pid_t pid)
+{
+    char path[48];
+    char line[128] = "";
+    snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return 0;
+    char *size = fgets(line, sizeof line, file); /* "SIZE RESIDENT ..." */
+    fclose(file);
+    char *resident = size == NULL ? NULL : strchr(size, ' ');
+    if (resident == NULL)
+        return 0;
+    return (double)strtol(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE) /
+           1048576;
+}
+
+double procs_free_mib(void)
+{
+    char line[128];
+    double kib = -1;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && kib < 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "MemAvailable:", 13) == 0)
+            kib = strtod(line + 13, NULL);
+    if (file != NULL)
+        fclose(file);
+    return kib / 1024;
+}

@@ -90,6 +90,11 @@ bool procs_each_variable(const char *const *starts, size_t nstarts,
  * exiting, or its environment is empty. */
 int procs_has_variable(pid_t pid, const char *start);
 
+/* Resident memory of a process, in MiB; 0: not known. */
+double procs_resident_mib(pid_t pid);
+/* Memory of the host that programs can have, in MiB; < 0: not known. */
+double procs_free_mib(void);
+
 /* The kernel's name of the process is this (15 characters at most). */
 bool procs_is_named(pid_t pid, const char *name);
 

@@ -162,14 +162,16 @@ static int attempt(struct shepherd *s)
         return code;
     bool may_start = !shepherd_is_early(s) && s->bad_status < 0;
     s->start_joiner = shepherd_start_joiner;
+    s->start_spare = shepherd_start_spare;
     s->start_steps = shepherd_start_steps;
     if (may_start)
         shepherd_join_open(s);
     if (may_start && s->kind == SHEPHERD_SLURM)
         shepherd_start_srun(s);
-    else if (may_start)
+    else if (may_start) {
         shepherd_start(s);
-    else
+        shepherd_spare_learn(s, &s->launch);
+    } else
         shepherd_unpark(s);
     shepherd_watch(s);
     bool is_gone =
@@ -179,6 +181,7 @@ static int attempt(struct shepherd *s)
 
 static void release(struct shepherd *s)
 {
+    shepherd_spare_end(s);
     joblog_close(&s->output);
     shepherd_join_close(s);
     mem_free(s->workers);

@@ -78,24 +78,6 @@ static int end_all(struct shepherd *s, const char *why)
 /* --- what comes in ---------------------------------------------------------
  */
 
-/* Resident memory of a process, in MiB; 0: not known. */
-static double resident_mib(pid_t pid)
-{
-    char path[48];
-    char line[128] = "";
-    snprintf(path, sizeof path, "/proc/%ld/statm", (long)pid);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return 0;
-    char *size = fgets(line, sizeof line, file); /* "SIZE RESIDENT ..." */
-    fclose(file);
-    char *resident = size == NULL ? NULL : strchr(size, ' ');
-    if (resident == NULL)
-        return 0;
-    return (double)strtol(resident, NULL, 10) * (double)sysconf(_SC_PAGESIZE) /
-           1048576;
-}
-
 static void tell_ready(struct shepherd *s, struct waiting *w)
 {
     char text[LINE];
@@ -103,7 +85,7 @@ static void tell_ready(struct shepherd *s, struct waiting *w)
     for (size_t i = 0; i < s->nparked; i++) {
         if (!s->parked[i].is_ready)
             return;
-        mib += resident_mib(s->parked[i].pid);
+        mib += procs_resident_mib(s->parked[i].pid);
     }
     w->is_ready = true;
     int n = snprintf(text, sizeof text, "ready %.6f %.1f\n",

@@ -172,13 +172,14 @@ static void finish(struct shepherd *s)
                               .prepare_s = j->prepare_s,
                               .step = r->step};
     str_copy(resized.why, sizeof resized.why, r->why);
-    if (resized.is_done)
+    if (resized.is_done) {
+        shepherd_spare_learn(s, &j->launch);
         shepherd_say(s,
                      "resized to %zu process%s before step %llu; training "
                      "paused for %.1f ms",
                      s->nranks, s->nranks == 1 ? "" : "es",
                      (unsigned long long)r->step, 1e3 * r->pause_s);
-    else
+    } else
         shepherd_say(s, "not resized: %s", resized.why);
     (void)firn_join_move(s->board, j->order, j->phase, FIRN_JOIN_ON_CLEARED,
                          &row);

@@ -46,6 +46,12 @@ static void set(struct variables *env, const char *variable)
     vec_add(&env->at, variable);
 }
 
+static void end_list(struct variables *env)
+{
+    vec_add(&env->at, NULL);
+    env->at.n--; /* NULL is behind the last */
+}
+
 static struct variables variables_of(const struct shepherd *s,
                                      const struct launchfile *launch,
                                      const struct launch_worker *worker,
@@ -68,8 +74,7 @@ static struct variables variables_of(const struct shepherd *s,
         set(&env, launch->env.at[i]);
     if (s->herd[0] != '\0')
         set(&env, s->herd);
-    vec_add(&env.at, NULL);
-    env.at.n--; /* NULL is behind the last */
+    end_list(&env);
     return env;
 }
 
@@ -216,23 +221,23 @@ static bool start_with(struct shepherd *s, struct worker *worker,
 /* --- workers that were started early: shepherd_ahead.c ---------------------
  */
 
-static bool park_one(struct shepherd *s, size_t i, char **argv)
+/* Starts a process with these variables and a gate. */
+static bool park_one(struct shepherd *s, struct parked *parked,
+                     struct variables *env, char **argv)
 {
     int ends[2];
     char gate[32];
-    /* No GPU is to be seen before the gate. */
-    const char *const extra[] = {gate, "CUDA_VISIBLE_DEVICES="};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return false;
     snprintf(gate, sizeof gate, "FIRN_GATE=%d", ends[1]);
+    set(env, gate);
+    set(env, "CUDA_VISIBLE_DEVICES="); /* it sees no GPU before the gate */
+    end_list(env);
     s->gate = ends[1];
-    struct variables env =
-        variables_of(s, &s->launch, &s->launch.workers.at[i], extra, 2);
-    int error = spawn(s, &s->parked[i].pid, (char **)env.at.at, argv);
-    vec_release(&env.at);
+    int error = spawn(s, &parked->pid, (char **)env->at.at, argv);
     close(ends[1]);
     s->gate = -1;
-    s->parked[i].gate = ends[0];
+    parked->gate = ends[0];
     return error == 0;
 }
 
@@ -251,8 +256,12 @@ bool shepherd_park(struct shepherd *s)
                  n == 1 ? " is" : "es are");
     char **argv = argv_of(&s->launch);
     bool is_good = true;
-    for (i = 0; is_good && i < n; i++)
-        is_good = park_one(s, i, argv);
+    for (i = 0; is_good && i < n; i++) {
+        struct variables env =
+            variables_of(s, &s->launch, &s->launch.workers.at[i], NULL, 0);
+        is_good = park_one(s, &s->parked[i], &env, argv);
+        vec_release(&env.at);
+    }
     mem_free(argv);
     return is_good;
 }
@@ -320,6 +329,56 @@ static bool start_one(struct shepherd *s, size_t i, char **argv)
     return start_with(s, &s->workers[i], env, argv);
 }
 
+/* --- workers that wait to join: shepherd_spare.c -------------------------- */
+
+/* As those of a worker that joins are before its gate: with more workers than
+ * one, workerenv_add() sets OMP_NUM_THREADS. */
+static struct variables spare_variables(const struct shepherd *s)
+{
+    static const char name[] = "OMP_NUM_THREADS=";
+    struct variables env =
+        variables_of(s, &s->launch, &s->launch.workers.at[0], NULL, 0);
+    for (size_t i = 0; i < env.at.n; i++)
+        if (strncmp(env.at.at[i], name, sizeof name - 1) == 0)
+            return env;
+    set(&env, "OMP_NUM_THREADS=1");
+    end_list(&env);
+    return env;
+}
+
+bool shepherd_start_spare(struct shepherd *s, struct parked *spare)
+{
+    struct variables env = spare_variables(s);
+    char **argv = argv_of(&s->launch);
+    bool is_there = park_one(s, spare, &env, argv);
+    mem_free(argv);
+    vec_release(&env.at);
+    return is_there;
+}
+
+/* Lets a spare process through as this worker. */
+static bool join_spare(struct shepherd *s, struct worker *worker,
+                       const struct launchfile *launch,
+                       const struct variables *env)
+{
+    struct parked *spare = shepherd_spare_take(s);
+    if (spare == NULL)
+        return false;
+    struct variables was = spare_variables(s);
+    bool is_through =
+        is_same_program(&s->launch, launch) &&
+        firn_gate_is_alike(was.at.at, env->at.at) &&
+        firn_gate_open(spare->gate, env->at.at, clock_elapsed_s());
+    vec_release(&was.at);
+    if (is_through) {
+        shepherd_say(s, "a process that was started in advance joins");
+        worker->pid = spare->pid;
+        spare->pid = 0;
+    }
+    drop_parked(spare);
+    return is_through;
+}
+
 void shepherd_start_joiner(struct shepherd *s, size_t worker,
                            const struct launchfile *launch, size_t rank,
                            const char *const *extra, size_t nextra)
@@ -327,7 +386,10 @@ void shepherd_start_joiner(struct shepherd *s, size_t worker,
     char **argv = argv_of(launch);
     struct variables env =
         variables_of(s, launch, &launch->workers.at[rank], extra, nextra);
-    start_with(s, &s->workers[worker], env, argv);
+    if (join_spare(s, &s->workers[worker], launch, &env))
+        vec_release(&env.at);
+    else
+        start_with(s, &s->workers[worker], env, argv);
     mem_free(argv);
 }
 

@@ -269,6 +269,7 @@ static bool reap(struct shepherd *s)
             note_step(s, pid);
             continue;
         }
+        shepherd_spare_note(s, pid);
         for (size_t i = 0; i < s->nworkers; i++)
             if (s->workers[i].pid == pid && !s->workers[i].is_over)
                 shepherd_note(s, &s->workers[i], status);
@@ -365,6 +366,12 @@ static void take_in(struct shepherd *s)
         listen_to_files(s);
 }
 
+/* Of two times in milliseconds, where -1 is never. */
+static int sooner(int a, int b)
+{
+    return b < 0 || (a >= 0 && a < b) ? a : b;
+}
+
 void shepherd_watch(struct shepherd *s)
 {
     enum { LOOK_MS = 1000 }; /* where inotify reports nothing */
@@ -377,8 +384,7 @@ void shepherd_watch(struct shepherd *s)
             join_ms = shepherd_far_turn(s);
         if (shepherd_far_is_due(s))
             obey(s, ATTEMPT_KILL);
-        if (join_ms >= 0 && (ms < 0 || ms > join_ms))
-            ms = join_ms;
+        ms = sooner(sooner(ms, join_ms), shepherd_spare_advance(s));
         shepherd_load(s);
         if (s->kind != SHEPHERD_LOCAL && (ms < 0 || ms > LOOK_MS))
             ms = LOOK_MS;

@@ -7,6 +7,7 @@
  *     shepherd_start.c               starts the workers
  *     shepherd_watch.c               waits for them, asks them to exit
  *     shepherd_join.c                resizes an attempt that runs
+ *     shepherd_spare.c               ... by processes started in advance
  *     shepherd_far.c                 ... whose workers share no memory
  *     shepherd_load.c                how much a task's GPU is used
  *     shepherd_enter.c               descriptors, signals, launch file, fence
@@ -56,6 +57,15 @@ struct parked {
     bool is_ready; /* it waits there */
 };
 
+/* Workers that wait at their gates for a resize: shepherd_spare.c. */
+enum { SPARES = 16 };
+struct spares {
+    struct parked at[SPARES];
+    size_t n, most;
+    double from_s;       /* none is started before */
+    struct parked taken; /* the last one that was taken */
+};
+
 struct shepherd {
     struct launchfile launch;
     pid_t self;
@@ -90,6 +100,10 @@ struct shepherd {
     void (*start_joiner)(struct shepherd *s, size_t worker,
                          const struct launchfile *launch, size_t rank,
                          const char *const *extra, size_t nextra);
+
+    struct spares spares;
+    /* shepherd_start_spare(), for the same reason. */
+    bool (*start_spare)(struct shepherd *s, struct parked *spare);
 
     /* SLURM: shepherd_start_steps(): the joiners, by srun in their allocations.
      */
@@ -160,10 +174,12 @@ bool shepherd_park(struct shepherd *s);
 /* Kills the prepared workers that were not let through. */
 void shepherd_unpark(struct shepherd *s);
 /* Starts worker `worker` with the variables of worker `rank` of another launch
- * file and `extra` ones. */
+ * file and `extra` ones; a spare process, if there is one, is let through. */
 void shepherd_start_joiner(struct shepherd *s, size_t worker,
                            const struct launchfile *launch, size_t rank,
                            const char *const *extra, size_t nextra);
+/* Starts a spare process. False: not; its pid is set if it will end. */
+bool shepherd_start_spare(struct shepherd *s, struct parked *spare);
 /* Starts srun, which starts the workers. */
 void shepherd_start_srun(struct shepherd *s);
 /* Starts the joiners of resize `number` as workers `first` on, by one srun in
@@ -200,6 +216,19 @@ void shepherd_join_look(struct shepherd *s);
 void shepherd_join_follow(struct shepherd *s);
 /* Does what is due; milliseconds until the next look, -1: no resize. */
 int shepherd_join_advance(struct shepherd *s);
+
+/* --- shepherd_spare.c ----------------------------------------------------- */
+
+/* How many there may be, by a launch file. */
+void shepherd_spare_learn(struct shepherd *s, const struct launchfile *launch);
+/* Starts and ends spare processes; milliseconds until the next look, -1: none
+ * is needed. */
+int shepherd_spare_advance(struct shepherd *s);
+/* A child ended that is no worker. */
+void shepherd_spare_note(struct shepherd *s, pid_t pid);
+/* The oldest one, which is the caller's now; NULL: there is none. */
+struct parked *shepherd_spare_take(struct shepherd *s);
+void shepherd_spare_end(struct shepherd *s);
 
 /* --- shepherd_far.c: workers that share no memory ------------------------- */
 

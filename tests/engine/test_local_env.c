@@ -341,6 +341,39 @@ static void nodes_with_several_boards_are_one_node(void **state)
     bench_close(&b);
 }
 
+static void as_many_processes_wait_to_join_as_can(void **state)
+{
+    (void)state;
+    struct bench b;
+    bench_open(&b, "1x8:v100", "n0[0-1]");
+    b.local.join_s = 600;
+    b.launch.threads = 8;
+    b.launch.can_ahead = true;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_SPARES")); /* the option is 0 */
+    b.local.spares = 3;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_SPARES"), "3");
+    b.launch.gpus_max = 4; /* it has two */
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_SPARES"), "2");
+    b.launch.threads = 3;
+    bench_tell(&b);
+    assert_string_equal(value(&b, -1, "FIRN_SPARES"), "1");
+    b.launch.threads = 2;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_SPARES")); /* none could join */
+    b.launch.threads = 8;
+    b.launch.can_ahead = false;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_SPARES")); /* it would not wait */
+    b.launch.can_ahead = true;
+    b.local.join_s = 0;
+    bench_tell(&b);
+    assert_null(value(&b, -1, "FIRN_SPARES")); /* it is restarted */
+    bench_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +388,7 @@ int main(void)
         cmocka_unit_test(several_workers_of_a_job_on_one_gpu),
         cmocka_unit_test(the_drivers_gpus_are_all_of_one_host),
         cmocka_unit_test(nodes_with_several_boards_are_one_node),
+        cmocka_unit_test(as_many_processes_wait_to_join_as_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@ import time
 import torch
 from torch import nn
 
+import firn.ahead
 from firn.torch import Elastic
 
 parse = argparse.ArgumentParser()
@@ -21,6 +22,7 @@ parse.add_argument("--batch", type=int, default=8, help="samples of a thread and
 parse.add_argument("--steps", type=int, default=300)
 parse.add_argument("--pace", type=float, default=0, help="seconds of a slow step, 0: none")
 parse.add_argument("--through", help="where gradients go: see firn.torch.Elastic")
+parse.add_argument("--ahead", action="store_true", help="may be started in advance")
 args = parse.parse_args()
 fast = os.path.join(os.environ["TMPDIR"], "fast")
 
@@ -37,6 +39,8 @@ x = torch.randn(args.samples, 20, generator=draws)
 y = torch.randint(0, 4, (args.samples,), generator=draws)
 model = nn.Sequential(nn.Linear(20, 64), nn.Dropout(0.1), nn.Linear(64, 4))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+if args.ahead:
+    firn.ahead.wait()
 more = {"through": args.through} if args.through else {}
 elastic = Elastic(model, optimizer, torch.utils.data.TensorDataset(x, y),
                   threads=args.threads, batch_size=args.batch, epochs=1000,
