@@ -13,6 +13,9 @@ forecasts of throughput are wrong by 20 % and of iterations by 40 %, for all
 policies, in the mean of at least five draws of these errors. With --resize two
 columns have firn's ratio and its share of lost GPU time when running jobs are resized without a stop, for all policies: at the cost
 measured for their profile, others at the largest cost measured (docs/resize.md).
+With --spares two more columns have the same where the processes that join were
+started in advance (`local.spares`): the largest pause measured, behind SPARE_S
+of preparing.
 
 Options of firn were chosen on the traces of --tune, which the table without
 --tune does not use. Results of other policies are kept in --cache, by the text
@@ -193,6 +196,10 @@ METRICS = ["jct_mean_s", "jct_p99_s", "rho_mean", "restarts",
 NOISE_DRAWS = 5
 NOISE = ', noise: "throughput=0.2,iterations=0.4"'
 RESIZE = ', resize-cost: "measured,0.53s/17s"'
+# A third of the largest time measured without spare processes, and three times what
+# PyTorch needs on a CPU with them: not measured on a GPU yet.
+SPARE_S = 6
+SPARES = ', resize-cost: "all=0.53s/%ds"' % SPARE_S
 
 
 def scenario(name, workload, policies, tune, more):
@@ -279,14 +286,15 @@ def row(name, args, cache):
              "%.1f" % (100 * ours["gpu_s_overhead"] / ours["gpu_s_given"]),
              "%.1f" % (100 * others[best]["gpu_s_overhead"] /
                        others[best]["gpu_s_given"])]
-    for is_asked, more in ((args.noise, NOISE), (args.resize, RESIZE)):
+    for is_asked, more in ((args.noise, NOISE), (args.resize, RESIZE),
+                           (args.spares, SPARES)):
         if not is_asked:
             continue
         others, ours = results_of(name, args, more, cache)
         mean = min(o["jct_mean_s"] for o in others.values()
                    if o["jct_mean_s"])
         cells.append("%.3f" % (ours["jct_mean_s"] / mean))
-        if more == RESIZE:
+        if more in (RESIZE, SPARES):
             cells.append("%.1f" % (100 * ours["gpu_s_overhead"] /
                                    ours["gpu_s_given"]))
     return "| " + " | ".join(cells) + " |"
@@ -336,6 +344,8 @@ def main():
     parser.add_argument("--noise", action="store_true", help="a noisy column")
     parser.add_argument("--resize", action="store_true",
                         help="columns with resizes without a stop")
+    parser.add_argument("--spares", action="store_true",
+                        help="the same with processes started in advance")
     parser.add_argument("--all", action="store_true", help="all policies")
     parser.add_argument("--cache", help="file for results of other policies")
     parser.add_argument("--svg", help="also draw the ratios into this file")
@@ -351,6 +361,7 @@ def main():
             "p99 ratio", "rho, firn / best", "lost %", "lost %, best"]
     head += ["ratio with noise"] if args.noise else []
     head += ["ratio with resizes", "lost % with resizes"] if args.resize else []
+    head += ["ratio with spares", "lost % with spares"] if args.spares else []
     print("| " + " | ".join(head) + " |")
     print("| --- | --- " + "| ---: " * (len(head) - 2) + "|")
     drawn = []
