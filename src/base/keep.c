@@ -25,9 +25,14 @@ void keep_double(struct firn_buf *out, double value)
     buf_putc(out, '\n');
 }
 
+/* Without printf() where a double is exact: policies keep several numbers of
+ * each job. */
 void keep_int(struct firn_buf *out, long value)
 {
-    buf_printf(out, "%ld\n", value);
+    if (fabs((double)value) < 9007199254740992.0)
+        keep_double(out, (double)value);
+    else
+        buf_printf(out, "%ld\n", value);
 }
 
 void keep_text(struct firn_buf *out, const char *text)

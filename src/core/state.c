@@ -2,7 +2,8 @@
  *
  * Invariants:
  * (1) a job is RUNNING exactly when held.nparts > 0, and then its GPUs are
- *     taken in `map`; nothing else is taken there between rounds;
+ *     taken in `map`, and noted in `holders` if it shares them; nothing else is
+ *     taken there between rounds;
  * (2) served_gpu_s and held_s are exact up to since_s, and grow linearly from
  *     there while the job runs;
  * (3) when the policy ranks, each living job that is not gated is in the ladder
@@ -28,6 +29,7 @@ void state_init(struct state *state, const struct firn_cluster *cluster,
     state->cluster.nodes = mem_new(n, sizeof *cluster->nodes);
     memcpy(state->cluster.nodes, cluster->nodes, n * sizeof *cluster->nodes);
     freemap_init(&state->map, &state->cluster);
+    state->holders.map = &state->map;
     ladder_init(&state->ladder, policy);
 }
 
@@ -44,6 +46,7 @@ void state_release(struct state *state)
     vec_release(&state->by_slot);
     vec_release(&state->free_slots);
     vec_release(&state->by_id);
+    holders_release(&state->holders);
     freemap_release(&state->map);
     ladder_release(&state->ladder);
     heap_release(&state->rank_ends);
@@ -171,6 +174,13 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
     return FIRN_OK;
 }
 
+const struct firn_job *state_sharer(const struct state *state,
+                                    const struct firn_alloc *gpus,
+                                    firn_job_id after)
+{
+    return holders_next(&state->holders, gpus, after);
+}
+
 void state_bar(struct state *state, struct firn_job *job, const uint64_t *nodes)
 {
     struct state_job *sj = state->by_slot.at[job->slot];
@@ -218,6 +228,7 @@ static void let_go(struct state *state, struct firn_job *job, double now_s)
     settle(job, now_s);
     charge(state, job, -1, now_s);
     freemap_give(&state->map, &job->held);
+    holders_remove(&state->holders, job);
     job->held.nparts = 0;
     job->held.ngpus = 0;
     job->rate = 0;
@@ -262,6 +273,7 @@ void state_hold(struct state *state, struct firn_job *job,
     settle(job, now_s);
     copy_alloc(state->by_slot.at[job->slot], alloc);
     freemap_take(&state->map, &job->held);
+    holders_add(&state->holders, job);
     charge(state, job, 1, now_s);
     if (job->spec.one_type) /* (5) */
         job->type_mask = (uint32_t)1

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "core/accounts.h"
 #include "core/freemap.h"
+#include "core/holders.h"
 #include "core/ladder.h"
 
 /* Why a waiting job is kept from the policy at present. */
@@ -39,6 +40,7 @@ struct state_job {
 struct state {
     struct firn_cluster cluster; /* own copy of the nodes: is_up changes */
     struct freemap map;
+    struct holders holders; /* who shares its GPUs */
     VEC(struct state_job *) by_slot;
     VEC(int) free_slots;
     VEC(struct state_job *) by_id; /* NULL when ended */
@@ -72,6 +74,11 @@ enum firn_status state_submit(struct state *state, firn_job_id id,
                               struct firn_error *err);
 /* The living job with this id, or NULL. */
 struct firn_job *state_job(const struct state *state, firn_job_id id);
+/* Of the living jobs that share these GPUs, the one with the lowest id above
+ * `after` (FIRN_NO_JOB: of all); NULL: none. */
+const struct firn_job *state_sharer(const struct state *state,
+                                    const struct firn_alloc *gpus,
+                                    firn_job_id after);
 /* These nodes are barred to it (firn_job.barred), copied; NULL: none. */
 void state_bar(struct state *state, struct firn_job *job,
                const uint64_t *nodes);

@@ -94,6 +94,11 @@ struct memory_seen {
     bool is_learned;
 };
 
+/* A duration that was looked at and need not be until then, with these GPUs. */
+struct believed {
+    double until_s, since_s, duration_s;
+};
+
 struct track {
     firn_job_id id;            /* the book's */
     firn_job_id round_id;      /* FIRN_NO_JOB: not in the round */
@@ -107,6 +112,7 @@ struct track {
     double opened_s;
     struct state_past past;     /* when it is not in the round */
     double duration_s;          /* as the round has it */
+    struct believed believed;   /* of one that does not report */
     double again_s;             /* away until then; 0: not by a retry */
     double mark_s, mark_done_s; /* of the last report, to see a rate by */
     double rate;                /* the last that was seen; 0: none */

@@ -13,13 +13,16 @@
  * need half as much again, and again. So are durations that users gave, times
  * what those of the application were wrong by.
  *
- * Cost: O(jobs) every LOOK_EVERY_S, and when a mean has moved.
+ * Cost: a walk over all jobs every LOOK_EVERY_S, with a forecast for those that
+ * run, do not report and could be nearly over (is_early); O(jobs) when a mean
+ * has moved.
  */
 #include "daemon/desk.h"
 #include <math.h>
 #include <stdlib.h>
 
 static const double LOOK_EVERY_S = 10, LONGER = 1.5, NEARLY = 0.95;
+static const double BELIEVED_S = 60; /* at most, for rates are learned */
 /* A duration below LEAST_S is taken for a missing one and replaced by
  * MISSING_S; above LONGEST_S it is stretched no further. */
 static const double LEAST_S = 1e-3, MISSING_S = 3600, LONGEST_S = 1e9;
@@ -183,6 +186,30 @@ struct desk_left desk_left(const struct desk *desk, const struct live_job *job,
     return left;
 }
 
+/* Is its time surely not nearly over? At the rate that was forecast at the last
+ * look half of the time until then has not passed. */
+static bool is_early(const struct track *track, const struct firn_job *job,
+                     double now_s)
+{
+    const struct believed *b = &track->believed;
+    return now_s < b->until_s && job->since_s == b->since_s &&
+           track->duration_s == b->duration_s;
+}
+
+/* The duration that it is believed to have by now. */
+static double look_at(const struct desk *desk, struct track *track,
+                      const struct firn_job *job, double now_s)
+{
+    double a_second = rate_of(desk, track) / times_wrong(desk, track);
+    double done_s = a_second * ran_s(desk, track);
+    double duration_s = desk_stretched(track->duration_s, done_s);
+    double rest_s = (NEARLY * duration_s - done_s) / a_second;
+    track->believed =
+        (struct believed){now_s + fmin(fmax(rest_s, 0) / 2, BELIEVED_S),
+                          job->since_s, duration_s};
+    return duration_s;
+}
+
 void desk_span_look(struct desk *desk, double now_s)
 {
     if (now_s < desk->looked_s + LOOK_EVERY_S)
@@ -193,11 +220,10 @@ void desk_span_look(struct desk *desk, double now_s)
         if (sj->job.held.nparts == 0)
             continue;
         struct track *track = desk_track(desk, desk_book_id(desk, sj->job.id));
-        if (track == NULL || track->rate > 0)
+        if (track == NULL || track->rate > 0 ||
+            is_early(track, &sj->job, now_s))
             continue;
-        double done_s = rate_of(desk, track) * ran_s(desk, track) /
-                        times_wrong(desk, track);
-        double duration_s = desk_stretched(track->duration_s, done_s);
+        double duration_s = look_at(desk, track, &sj->job, now_s);
         if (duration_s == track->duration_s)
             continue;
         round_correct(desk->round, sj->job.id, duration_s, now_s);

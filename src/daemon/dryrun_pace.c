@@ -137,13 +137,13 @@ static double slowdown_of(struct dryrun *dry, const struct firn_job *job)
     double most = 1;
     if (!job->held.is_shared)
         return 1;
-    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
-        if (&sj->job == job ||
-            !firn_alloc_overlaps(&sj->job.held, &job->held) ||
-            !is_training(dry, &sj->job))
+    for (const struct firn_job *at =
+             state_sharer(state, &job->held, FIRN_NO_JOB);
+         at != NULL; at = state_sharer(state, &job->held, at->id)) {
+        if (at == job || !is_training(dry, at))
             continue;
         struct liveforecast_job a = {book_id(dry, job), job};
-        struct liveforecast_job b = {book_id(dry, &sj->job), &sj->job};
+        struct liveforecast_job b = {book_id(dry, at), at};
         double xi = liveforecast_slowdown_now(dry->loop->desk.forecast, a, b);
         if (xi > most && xi < FORECASTER_BAD)
             most = xi;

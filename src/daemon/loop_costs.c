@@ -236,11 +236,11 @@ static bool has_gpus_alone(struct loop *loop, const struct track *track)
     bool is_alone = gpus->how.merged_with == FIRN_NO_JOB;
     if (!gpus->is_shared)
         return is_alone;
-    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+    for (const struct firn_job *job = state_sharer(state, gpus, FIRN_NO_JOB);
+         job != NULL; job = state_sharer(state, gpus, job->id)) {
         struct track *other =
-            desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
-        if (sj->job.id == track->round_id || other == NULL ||
-            !firn_alloc_overlaps(&sj->job.held, gpus))
+            desk_track(&loop->desk, desk_book_id(&loop->desk, job->id));
+        if (job->id == track->round_id || other == NULL)
             continue;
         is_alone = other->is_alone = false;
     }
@@ -352,11 +352,12 @@ static void begin_end(struct loop *loop, struct track *track)
     track->last_step_s = dock_now_s(&loop->dock);
     if (job == NULL || !job->held.is_shared)
         return;
-    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
+    for (const struct firn_job *at =
+             state_sharer(state, &job->held, FIRN_NO_JOB);
+         at != NULL; at = state_sharer(state, &job->held, at->id)) {
         struct track *other =
-            desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
-        if (other == NULL || other == track || !(other->last_step_s > 0) ||
-            !firn_alloc_overlaps(&sj->job.held, &job->held))
+            desk_track(&loop->desk, desk_book_id(&loop->desk, at->id));
+        if (other == NULL || other == track || !(other->last_step_s > 0))
             continue;
         track->ends_beside = other->ends_beside = true;
     }

@@ -108,14 +108,14 @@ static firn_job_id beside_now(const struct desk *desk,
     *is_guess = false;
     if (job == NULL || !job->held.is_shared)
         return 0;
-    for (const struct state_job *sj = state->first; sj; sj = sj->after) {
-        if (&sj->job == job || !firn_alloc_overlaps(&sj->job.held, &job->held))
-            continue;
-        firn_job_id id = desk_book_id(desk, sj->job.id);
-        const struct track *other = desk_track(desk, id);
+    for (const struct firn_job *at =
+             state_sharer(state, &job->held, FIRN_NO_JOB);
+         at != NULL; at = state_sharer(state, &job->held, at->id)) {
+        firn_job_id id = desk_book_id(desk, at->id);
+        const struct track *other = at != job ? desk_track(desk, id) : NULL;
         if (other == NULL || !desk_is_training(desk, other))
             continue;
-        struct liveforecast_job me = {track->id, job}, it = {id, &sj->job};
+        struct liveforecast_job me = {track->id, job}, it = {id, at};
         double xi = liveforecast_slowdown_now(desk->forecast, me, it);
         beside = id;
         if (xi < FORECASTER_BAD)

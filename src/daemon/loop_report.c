@@ -67,16 +67,18 @@ static struct track *look_around(struct loop *loop, const struct firn_job *job,
     if (!job->held.is_shared)
         return NULL;
     const struct state *state = round_state(loop->desk.round);
-    for (const struct state_job *sj = state->first; sj; sj = sj->after)
-        if (&sj->job != job && firn_alloc_overlaps(&sj->job.held, &job->held)) {
-            run->sharers++;
-            run->beside = sj->job.spec.app;
-            sharer =
-                desk_track(&loop->desk, desk_book_id(&loop->desk, sj->job.id));
-            if (sharer != NULL && (!was_usual(loop, sharer, since_s) ||
-                                   !was_usual(loop, track, since_s)))
-                run->sharers = MANY_SHARERS;
-        }
+    for (const struct firn_job *at =
+             state_sharer(state, &job->held, FIRN_NO_JOB);
+         at != NULL; at = state_sharer(state, &job->held, at->id)) {
+        if (at == job)
+            continue;
+        run->sharers++;
+        run->beside = at->spec.app;
+        sharer = desk_track(&loop->desk, desk_book_id(&loop->desk, at->id));
+        if (sharer != NULL && (!was_usual(loop, sharer, since_s) ||
+                               !was_usual(loop, track, since_s)))
+            run->sharers = MANY_SHARERS;
+    }
     return sharer;
 }
 

@@ -726,6 +726,25 @@ static void a_job_beyond_its_guess_is_taken_to_need_more(void **unused)
     loopscene_close(&s);
 }
 
+/* Between two looks of which the first says that there is time. */
+static void
+a_job_is_taken_to_need_more_when_its_time_is_nearly_over(void **unused)
+{
+    (void)unused;
+    struct loopscene s;
+    loopscene_open(&s, "1x1:v100@16", "fifo", false);
+    loopscene_submit(&s, "a", SOFT "duration: 300s");
+    loopscene_turn(&s);
+    for (int i = 1; i <= 26; i++) { /* 260 of 300 s */
+        loopscene_pass(&s, 10);
+        assert_true(in_round(&s, "a")->spec.duration_s == 300);
+    }
+    for (int i = 1; i <= 3; i++) /* 290: more than 0.95 of it */
+        loopscene_pass(&s, 10);
+    assert_true(in_round(&s, "a")->spec.duration_s == 450);
+    loopscene_close(&s);
+}
+
 static void no_eta_is_given_behind_a_job_of_unknown_duration(void **unused)
 {
     (void)unused;
@@ -872,6 +891,7 @@ int main(void)
         CASE(a_pair_is_judged_by_steps_from_before_a_restart),
         CASE(a_job_is_not_late_where_durations_are_known_to_be_short),
         CASE(a_job_beyond_its_guess_is_taken_to_need_more),
+        CASE(a_job_is_taken_to_need_more_when_its_time_is_nearly_over),
         CASE(no_eta_is_given_behind_a_job_of_unknown_duration),
         CASE(a_queue_without_durations_is_not_guessed),
     };
