@@ -196,8 +196,8 @@ METRICS = ["jct_mean_s", "jct_p99_s", "rho_mean", "restarts",
 NOISE_DRAWS = 5
 NOISE = ', noise: "throughput=0.2,iterations=0.4"'
 RESIZE = ', resize-cost: "measured,0.53s/17s"'
-# A third of the largest time measured without spare processes, and three times what
-# PyTorch needs on a CPU with them: not measured on a GPU yet.
+# A third of the largest time measured without spare processes: an assumption. On a CPU
+# PyTorch needs a sixth of the time with them; a GPU was not measured yet.
 SPARE_S = 6
 SPARES = ', resize-cost: "all=0.53s/%ds"' % SPARE_S
 

@@ -27,7 +27,11 @@ daemon=
 trap '"$bin/firn" cancel --force job >/dev/null 2>&1; kill "$daemon" 2>/dev/null
     rm -rf "$tmp"' EXIT
 
-printf '#!/bin/sh\nuntil [ -e "$1" ]; do sleep 0.1; done\n' >"$tmp/other"
+# Ends when it is told to, or its folder is gone.
+cat >"$tmp/other" <<'END'
+#!/bin/sh
+until [ -e "$1" ] || ! [ -d "${1%/*}" ]; do sleep 0.1; done
+END
 chmod +x "$tmp/other"
 
 # await SECONDS COMMAND...: until it succeeds
@@ -49,7 +53,7 @@ waits()
 {
     [ "$("$bin/firn" logs job | grep -c 'waits to join')" -ge "$1" ]
 }
-joins()
+reports()
 {
     [ "$("$bin/firn" show job -o json | grep -c '"step":')" -ge 1 ]
 }
@@ -64,7 +68,7 @@ one()
     "$bin/firn" submit --name job --gpus 1..2 --elastic --threads 2 \
         -e FIRN_TRAIN_LIB -e PYTHONPATH --can resize,join,ahead -- "$python" \
         "$PWD/bench/gpu/spares_job.py" --device "$device" $tiny --model "$2" >/dev/null
-    await 120 joins
+    await 120 reports
     round=0
     while [ "$round" -lt "${ROUNDS:-3}" ]; do
         [ "$1" -eq 0 ] || await 120 waits $((round + 1))

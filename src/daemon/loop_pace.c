@@ -34,7 +34,7 @@
  * seen before counts as what is expected at most; (2) the measured costs
  * (loop_costs.c) are of what was seen alone; (3) a pace counts from a report
  * behind the slow first steps on.
- * Cost: O(running jobs) for a report of a job that shares its GPUs.
+ * Cost: O(jobs on its boards) for a report of a job that shares its GPUs.
  */
 #include "daemon/loopwork.h"
 #include <math.h>

@@ -11,7 +11,7 @@
  *
  *     can join, 5 s --start--> at its gate --resize--> a joiner
  *                                  |
- *                                  +-- attempt ends, memory is short --> killed
+ *                                  +-- attempt ends, no room to grow --> killed
  *
  * The engine says by FIRN_SPARES=N, in the launch file of the attempt and of
  * each resize, how many there may be (`local.spares`). The first ones are
@@ -21,12 +21,12 @@
  *
  * Invariants
  *   1. A spare process is no worker: how it ends changes nothing for the
- *      attempt. One that ends by itself is not replaced.
+ *      attempt. One that ends by itself is not replaced before the next resize.
  *   2. It has the attempt's lock, mark and control group, and dies with the
  *      supervisor: the fence and every search for processes cover it.
  *   3. It has no GPU: CUDA sees none before the gate.
- *   4. None is started that would need more than half of the host's free
- *      memory, where each needs as much as the first worker.
+ *   4. None is started if it and those that are still starting would need more
+ *      than half of the host's free memory, each as much as the first worker.
  *
  * Cost: a look each second until they are at their gates, then nothing.
  */
@@ -83,7 +83,8 @@ void shepherd_spare_note(struct shepherd *s, pid_t pid)
         s->spares.most = 0; /* (1) */
         if (s->stage == STAGE_RUNNING)
             shepherd_say(s, "a process that was started in advance ended "
-                            "before it was needed: no more are started");
+                            "before it was needed: no more are started "
+                            "until the next resize");
         return;
     }
 }
@@ -103,7 +104,10 @@ static bool has_memory(const struct shepherd *s)
 {
     double free_mib = procs_free_mib();
     double each_mib = procs_resident_mib(s->workers[s->ranks[0]].pid);
-    return free_mib < 0 || 2 * each_mib <= free_mib;
+    size_t n = 1;
+    for (size_t i = 0; i < s->spares.n; i++)
+        n += !s->spares.at[i].is_ready;
+    return free_mib < 0 || 2 * each_mib * (double)n <= free_mib;
 }
 
 static void start_one(struct shepherd *s, double now_s)
@@ -156,5 +160,6 @@ int shepherd_spare_advance(struct shepherd *s)
     }
     if (spares->n < spares->most && now_s >= spares->from_s)
         start_one(s, now_s);
-    return spares->n < spares->most || !are_ready(s) ? LOOK_MS : -1;
+    bool are = are_ready(s);
+    return spares->n < spares->most || !are ? LOOK_MS : -1;
 }

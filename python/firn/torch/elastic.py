@@ -761,11 +761,10 @@ class Elastic(Decides, Batches):
             self._waited(since)
         if loss is not None:
             self.loss = loss
+        self._reported = self.step
         if self.place.rank != 0:
-            self._reported = self.step
             self._said_can = True
             return
-        self._reported = self.step
         parts = parts or self._step_parts()
         memory, used = device_load(self.device)
         numbers = dict(
