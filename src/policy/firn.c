@@ -86,6 +86,9 @@ static const struct firn_option options[] = {
                 "restarts that a change must save besides its own"),
     FIRN_NUMBER(struct one, rules.keep_queue, "keep-queue", "3", 0, 100,
                 "how many times more if a job waits for each one that runs"),
+    FIRN_NUMBER(struct one, rules.grow, "grow", "3.5", 0, 100,
+                "how many times the seconds count for which GPUs that a "
+                "running job gets in addition are prepared"),
     FIRN_NUMBER(struct one, rules.weight, "weight", "2", 1, 1e3,
                 "how much more a job counts for each step of priority"),
     FIRN_INT(struct one, rules.ahead_s, "ahead", "30", 0, 30,

@@ -37,7 +37,7 @@ enum {
 
 struct one_rules {
     double alpha, alpha_rigid, narrow, horizon_s, horizon_jobs, horizon_past,
-        keep, keep_queue, weight;
+        keep, keep_queue, grow, weight;
     int ahead_s;
     int knows;
     bool resize, batch, freeze, threads, mixed, share, merge, weights, unknown;
@@ -157,7 +157,8 @@ struct one_seat {
     double horizon_s; /* for which its share is expected to last */
     double cost_s, change_s; /* of a restart, of a change while it runs */
     double full_s;           /* of a restart of which nothing is prepared */
-    double prepare_s;  /* of a change while it runs: until new GPUs are used */
+    double prepare_s;  /* of a change while it runs: what new GPUs count for,
+                        * which do nothing until they are prepared */
     double first_s;    /* of its first start, if that is to come */
     double start_s;    /* before it trains, where starts are charged */
     double whole_s;    /* the same if nothing of it is prepared */

@@ -497,6 +497,46 @@ static void a_job_that_resizes_is_not_stopped_sooner_than_others(void **unused)
     }
 }
 
+/* b ends after 100 s, and a could have four GPUs instead of two, which double
+ * its speed. The pause is 1 s, and the new ones are prepared for 60: with L
+ * seconds left on two GPUs growing is worth 2 (L / 2) / (L / 2 + c) where c = 1
+ * + `grow` x 60 x 2 / 4, and staying a little over 1, so that growing pays from
+ * L = 2 c on: 2, 62 and 212 s for `grow` 0, 1 and 3.5. To three GPUs it is from
+ * 3 c' on, c' = 1 + `grow` x 60 / 3: 3, 63 and 213 s. a has 200 or 1900 s left.
+ */
+static void a_job_grows_if_what_is_prepared_for_it_pays(void **unused)
+{
+    static const struct {
+        const char *duration_s, *grow;
+        bool grows;
+    } cases[] = {{"300", "firn.grow=0", true},
+                 {"300", "firn.grow=1", true},
+                 {"300", "firn.grow=3.5", false},
+                 {"300", "firn.keep=3", false}, /* the default of `grow` */
+                 {"2000", "firn.grow=3.5", true}};
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct firn_buf text = {0};
+        struct play play;
+        buf_printf(&text,
+                   "#firn-trace 1\nname,submit_s,gpus,duration_s,gpus_min,"
+                   "gpus_max\na,0,2,%s,2,4\nb,0,2,100,2,2\n",
+                   cases[i].duration_s);
+        play_open(&play, "1x4:v100", text.at);
+        play.options.restart_s = 300;
+        play.options.resizes = true;
+        play.options.resize_s = 1;
+        play.options.resize_prepare_s = 60;
+        play.options.settings = (const char *[]){
+            "firn.horizon-jobs=0", "firn.horizon-past=0", cases[i].grow};
+        play.options.nsettings = 3;
+        play_run(&play, "firn");
+        assert_int_equal(play_job(&play, "a")->restarts > 0, cases[i].grows);
+        play_close(&play);
+        buf_release(&text);
+    }
+}
+
 /* How often A, which could use all GPUs, starts while jobs of 5 s come that
  * take some of them from it; and the GPUs it has at `until_s`. */
 static int disturb(int njobs, double every_s, int wants, double until_s,
@@ -1159,6 +1199,7 @@ int main(void)
         cmocka_unit_test(a_job_that_never_has_gpus_for_long_is_moved_less),
         cmocka_unit_test(a_restart_that_costs_little_counts_half),
         cmocka_unit_test(a_job_that_resizes_is_not_stopped_sooner_than_others),
+        cmocka_unit_test(a_job_grows_if_what_is_prepared_for_it_pays),
         cmocka_unit_test(a_job_does_not_grow_while_others_come_all_the_time),
         cmocka_unit_test(a_job_that_was_restarted_often_grows_again_soon),
         cmocka_unit_test(no_job_waits_longer_than_the_bound),
