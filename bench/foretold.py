@@ -34,9 +34,12 @@ would have done. Three tables:
 about 1.1 the machine was too busy for the trainers to keep up, and no forecast can
 know that.
 
---keep leaves the folder of a run. --resume FOLDER goes on with a kept run that had no
-time for all of its policies (--seconds): with what it measured first, with the same
-jobs, and with its rows in the tables.
+--keep leaves the folder of a run. --record FOLDER writes what is needed to find out
+later where errors came from into FOLDER/POLICY.json.gz: every forecast, the jobs as they
+were at the end, plans, the costs that firnd has measured, and the queue as a trace.
+--resume FOLDER goes on with a kept run that had no time for all of its policies
+(--seconds): with what it measured first, with the same jobs, and with its rows in the
+tables.
 
 --bar P ends with status 1 where a mean over all policies is above P percent, or
 the ranges hold less than nine of ten ends (--in-range). --slower X ends with status 77
@@ -44,6 +47,7 @@ and judges nothing where `slower` is above X. Python's standard library only.
 """
 import argparse
 import atexit
+import gzip
 import http.client
 import json
 import math
@@ -192,6 +196,7 @@ class Trainers:
         self.line = Line(lines) if args.unsure else None
         self.slow = {app: self.slow.get(app, 0) * args.clock * args.slow for app in self.apps}
         self.seed = args.seed
+        self.drift = 1 + args.drift / 100
         self.turns = os.path.join(folder, "turns")
         os.makedirs(self.turns, exist_ok=True)
 
@@ -206,10 +211,12 @@ class Trainers:
 
     def words(self, job):
         pace, _, gpus, _, _, end_s = self.apps[job.app]
+        times = 1 if job.name.startswith("warm-") else self.drift
         return [self.program, "--threads", str(gpus), "--batch", "4", "--samples", "64",
-                "--epochs", str(job.units), "--judge", "0", "--pace", str(pace),
-                "--start", str(self.start_ms(job)), "--end", str(round(end_s * 1e3)),
-                "--slow", str(round(self.slow[job.app] * 1e3)),
+                "--epochs", str(job.units), "--judge", "0", "--pace", str(round(pace * times)),
+                "--start", str(round(self.start_ms(job) * times)),
+                "--end", str(round(end_s * times * 1e3)),
+                "--slow", str(round(self.slow[job.app] * times * 1e3)),
                 "--turns", self.turns, "--quiet", "1", *self.ahead, *self.beside]
 
     def awake(self):
@@ -557,6 +564,9 @@ def arguments():
                        help="seconds that a C trainer holds its GPUs behind its last step")
     parse.add_argument("--slow-steps", dest="slow", type=float, default=0,
                        help="of --busy: times the 1 to 2 s that the first ten steps take longer")
+    parse.add_argument("--drift", type=float, default=0, metavar="PERCENT",
+                       help="C trainers of the queue take so much longer than those before it, "
+                       "in their starts, steps and ends")
     parse.add_argument("--busy", action="store_true",
                        help="C trainers like PyTorch jobs that keep an H200 busy; 20 of them "
                        "on one GPU, one prepared")
@@ -580,6 +590,8 @@ def arguments():
                        help="PyTorch jobs whose steps are up to the CPUs")
     parse.add_argument("--show", action="store_true")
     parse.add_argument("--keep", action="store_true", help="keep the state folders")
+    parse.add_argument("--record", default="", metavar="FOLDER",
+                       help="write forecasts, jobs and costs of each policy into it")
     parse.add_argument("--resume", default="", metavar="FOLDER",
                        help="go on with a kept run: the policies that it has not run yet")
     args = parse.parse_args()
@@ -636,10 +648,14 @@ def one_policy(args, policy, kind, root):
     if answer.returncode != 0:
         raise SystemExit("firn whatif: " + answer.stderr)
     whatif = {row["policy"]: row["jct_mean_s"] for row in json.loads(answer.stdout)["results"]}
+    trace, costs = firnd.call("GET", "/trace?costs=1"), firnd.call("GET", "/costs")
     if args.show:
-        print(firnd.call("GET", "/trace?costs=1"), firnd.call("GET", "/costs"))
-    with open(os.path.join(folder, "told.json"), "w", encoding="utf-8") as file:
-        json.dump({"jobs": jobs, "told": told, "plans": plans, "moved": moved}, file)
+        print(trace, costs)
+    if args.record:
+        os.makedirs(args.record, exist_ok=True)
+        with gzip.open(os.path.join(args.record, policy + ".json.gz"), "wt") as file:
+            json.dump({"jobs": jobs, "told": told, "plans": plans, "moved": moved,
+                       "costs": json.loads(costs), "trace": trace}, file)
     firnd.close()
     return {"jct_s": jct_s, "work_s": work_s, "slower": slower, "whatif": whatif, "eta": mean(errors),
             "hits": mean(hits), "plan": mean([abs(e) for e in by_plan])}
