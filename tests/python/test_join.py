@@ -7,10 +7,14 @@ import random
 import signal
 import tempfile
 import unittest
+import weakref
+from types import SimpleNamespace
 from unittest import mock
 
 import farm
+import numpy
 import resizing
+import torch
 from resizing import Broken, Gate, Run
 
 from firn import FirnError
@@ -74,6 +78,31 @@ def in_little_memory(gate: Gate) -> dict:
     memory = mock.Mock(return_value=(free, 0, 2 << 30))
     with mock.patch.object(preparing, "device_memory", memory):
         return resizing.train(gate, "sgd", STEPS)
+
+
+class Lent(unittest.TestCase):
+    """What joiners read from the memory of process 0."""
+
+    def test_what_is_read_stays_until_the_switch_is_over(self) -> None:
+        """A tensor that was made for the list of what moves had the address of the
+        offer by chance, and was freed before joiners had read it."""
+        made = numpy.zeros(8192, dtype=numpy.float32)
+        alive = weakref.ref(made)
+        job = SimpleNamespace(
+            device=torch.device("cpu"),
+            freezing=SimpleNamespace(measures=None),
+            **dict.fromkeys(joining._SETTINGS),
+        )
+        offer = SimpleNamespace(has=lambda *_: True)
+        ready = preparing.Prepared(is_open=True, offer=offer)
+        sections = iter([("mine", torch.from_numpy(made))])
+        with mock.patch.object(joining.saving, "shared_sections", lambda _: sections):
+            _, sent = joining._own(job, ready)
+        del made, sections
+        self.assertEqual(sent, [])
+        self.assertIsNotNone(alive())
+        ready.close()
+        self.assertIsNone(alive())
 
 
 class Joins(unittest.TestCase):

@@ -103,7 +103,9 @@ class Waiting(Alone):
 def _own(job: "Elastic", ready: Prepared) -> "tuple[bytes, list[torch.Tensor]]":
     """The old process 0: the names and kinds of all that is shared, and the
     tensors that have to be sent. Sizes: of small ones, which are in the message;
-    SENT; READ: the joiners read it from this process's memory."""
+    SENT; READ: the joiners read it from this process's memory. It stays there until
+    the switch is over: one that was made for this list may be, by chance, where the
+    one of the offer was, and nothing else holds it."""
     head, light, tensors = [], [], []
     for name, value in saving.shared_sections(job):
         if isinstance(value, bytes):
@@ -118,6 +120,7 @@ def _own(job: "Elastic", ready: Prepared) -> "tuple[bytes, list[torch.Tensor]]":
             entry[3] = len(light[-1])
         elif ready.is_open and ready.offer and ready.offer.has(name, stored):
             entry[3] = READ
+            ready.lent.append(stored)
         else:
             tensors.append(stored)
     settings = {name: getattr(job, name) for name in _SETTINGS}

@@ -72,6 +72,7 @@ class Prepared:
     group: Any = None
     reducer: Any = None
     offer: Offer | None = None  # of the old process 0
+    lent: list[torch.Tensor] = field(default_factory=list)  # read by joiners
     reader: Reader | None = None  # of a joiner
     is_open: bool = False  # all joiners can read the offer
     room: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class Prepared:
     def close(self) -> None:
         """Frees what was prepared and is not in use."""
         self.drop_store()
+        self.lent = []
         if self.reader is not None:
             self.reader.close()
         self.reader = None
