@@ -595,6 +595,15 @@ def arguments():
     parse.add_argument("--resume", default="", metavar="FOLDER",
                        help="go on with a kept run: the policies that it has not run yet")
     args = parse.parse_args()
+    if args.drift and args.torch:
+        parse.error("--drift is for C trainers, not for --torch")
+    if not -90 <= args.drift <= 1000:
+        parse.error(f"--drift: {args.drift:g} percent is not between -90 and 1000")
+    if args.record:
+        try:
+            os.makedirs(args.record, exist_ok=True)
+        except OSError as error:
+            parse.error(f"--record: {error.strerror}: {error.filename}")
     args.bin = os.path.abspath(args.bin)
     given = {word.split("=")[0] for word in sys.argv[1:]}
     args.gap *= args.clock
@@ -652,7 +661,6 @@ def one_policy(args, policy, kind, root):
     if args.show:
         print(trace, costs)
     if args.record:
-        os.makedirs(args.record, exist_ok=True)
         with gzip.open(os.path.join(args.record, policy + ".json.gz"), "wt") as file:
             json.dump({"jobs": jobs, "told": told, "plans": plans, "moved": moved,
                        "costs": json.loads(costs), "trace": trace}, file)
